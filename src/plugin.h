@@ -1,0 +1,30 @@
+/*
+ * From a URL to an open backend.  Loads modules; only ever called in the
+ * keeper after the guard was forked, and by the query commands.
+ */
+#ifndef PLUGIN_H
+#define PLUGIN_H
+
+#include "../backends/leaserun-backend.h"
+
+struct plugin {
+	const struct leaserun_backend *ops;
+	void		*self;
+	unsigned int	 endpoints;
+	char		 error[LEASERUN_ERROR_SIZE];	/* of the last call */
+	struct leaserun_host host;
+};
+
+/*
+ * host services wait and holder, and host->keeper, are set by the caller before
+ * this; the others are filled in.  Anything but OK: plugin->error says why and
+ * nothing is left open.  *module_dir NULL: the built-in one.
+ */
+enum leaserun_result plugin_open(struct plugin *,
+	    const struct leaserun_target *, const char *module_dir);
+void	 plugin_close(struct plugin *);
+
+/* The exit status for a result that ends a command. */
+int	 plugin_exit_status(enum leaserun_result);
+
+#endif

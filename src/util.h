@@ -1,0 +1,53 @@
+/*
+ * Exit statuses and small helpers.
+ */
+#ifndef UTIL_H
+#define UTIL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The exit statuses of leaserun itself, from sysexits(3) where that has one.
+ * leaserun(1) has the same table; a test compares them.
+ */
+enum exit_status {
+	EXIT_OK = 0,
+	EXIT_USAGE = 64,
+	EXIT_UNAVAILABLE = 69,
+	EXIT_INTERNAL = 70,
+	EXIT_UNRECORDED = 74,
+	EXIT_HELD = 75,
+	EXIT_DENIED = 77,
+	EXIT_CONFIG = 78,
+	EXIT_LOST = 79,
+	EXIT_MAX_RUN = 124,
+	EXIT_CANNOT_EXEC = 126,
+	EXIT_NOT_FOUND = 127,
+	EXIT_SIGNAL = 128		/* plus the number */
+};
+
+/* Opens /dev/null on whichever of 0, 1 and 2 is missing; -1 and errno. */
+int	 fds_open_standard(void);
+
+/* Lower-case hex of n random bytes, 2 * n + 1 bytes of text; -1 and errno. */
+int	 random_hex(char *text, size_t n);
+
+/* A number below limit, good enough for jitter; 0 when limit is 0. */
+uint64_t random_below(uint64_t limit);
+
+/* Decimal, no sign, at most max: 0, or -1 with errno EINVAL or ERANGE. */
+int	 number_parse(const char *text, uint64_t max, uint64_t *value);
+
+/* A copy without the password of a URL; the caller frees.  NULL: memory. */
+char	*url_redact(const char *url);
+
+/* Copies as much as fits and never cuts a UTF-8 character. */
+void	 text_copy(char *dst, size_t size, const char *src);
+
+/* malloc'd memory or the end of the program: before the command runs only. */
+void	*xcalloc(size_t n, size_t size);
+char	*xstrdup(const char *);
+char	*xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
