@@ -107,6 +107,9 @@ struct leaserun_request {
 	const char	*once_key;	/* encoded; NULL: none */
 	int64_t		once_period_ns;	/* 0: the key stands for itself */
 	bool		wait;		/* false: answer HELD at once */
+	int64_t		answer_ns;	/* a server that has not answered one
+					 * request for so long is UNAVAILABLE,
+					 * however late the deadline is */
 };
 
 /* What the store granted. */

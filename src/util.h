@@ -42,6 +42,9 @@ int	 number_parse(const char *text, uint64_t max, uint64_t *value);
 /* A copy without the password of a URL; the caller frees.  NULL: memory. */
 char	*url_redact(const char *url);
 
+/* The same with an empty password, which is none; the caller frees. */
+char	*url_without_password(const char *url);
+
 /* Copies as much as fits and never cuts a UTF-8 character. */
 void	 text_copy(char *dst, size_t size, const char *src);
 

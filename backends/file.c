@@ -1,0 +1,542 @@
+/*
+ * The file backend: the leases of one host, kept by the kernel.  Must never
+ * unlink or rename a file, nor grant a token that is not on the disk.
+ *
+ * It is also the shortest way to see what a backend does: read it from the top
+ * to the table of functions at the end.  Beside it are
+ *	fileurl.c	from a URL to a directory
+ *	filedir.c	opening the directory and its files safely
+ *	filelock.c	NAME.lock: the lock that is the lease, and waiting
+ *	fileinfo.c	NAME.token: the last token, and who got it
+ *	filelook.c	list and revoke
+ *	fileadmin.c	init
+ *	filedoctor.c	doctor
+ * A lock is kept by every process that inherited its descriptor, so a lease
+ * outlives a keeper and a guard that were killed; there is nothing to expire.
+ */
+#include <sys/queue.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "file.h"
+#include "fileadmin.h"
+#include "filedir.h"
+#include "filedoctor.h"
+#include "fileinfo.h"
+#include "filelock.h"
+#include "filelook.h"
+#include "fileurl.h"
+
+/* How often a lock file may be replaced while we lock it. */
+#define REPLACED_MAX	10
+
+/* A lease that we hold or are about to. */
+struct held {
+	LIST_ENTRY(held) entries;
+	char		name[LEASERUN_NAME_SIZE];
+	char		owner[LEASERUN_OWNER_SIZE];
+	uint64_t	token;
+	struct filelock	lock;
+	int		token_fd;
+	bool		told;		/* told host->holder() about */
+	char		told_owner[LEASERUN_OWNER_SIZE];	/* this one */
+};
+
+struct file {
+	struct filedir	dir;
+	LIST_HEAD(, held) held;
+};
+
+/*
+ * open and close: where it is.  Nothing is touched yet.
+ */
+
+static void
+held_clear(struct held *held)
+{
+	filelock_close(&held->lock);
+	if (held->token_fd != -1)
+		close(held->token_fd);
+	held->token_fd = -1;
+}
+
+static void
+held_free(struct held *held)
+{
+	held_clear(held);
+	free(held);
+}
+
+static void
+file_close(void *arg)
+{
+	struct file *self = arg;
+	struct held *held;
+
+	while ((held = LIST_FIRST(&self->held)) != NULL) {
+		LIST_REMOVE(held, entries);
+		held_free(held);
+	}
+	free(self->dir.path);
+	free(self);
+}
+
+static enum leaserun_result
+file_open(const struct leaserun_host *host,
+    const struct leaserun_target *target, void **out, unsigned int *endpoints)
+{
+	enum leaserun_result result;
+	struct file *self;
+
+	if ((self = calloc(1, sizeof(*self))) == NULL) {
+		host->error(host, "out of memory");
+		return LEASERUN_UNAVAILABLE;
+	}
+	LIST_INIT(&self->held);
+	self->dir.host = host;
+	if ((result = fileurl_parse(&self->dir, target)) != LEASERUN_OK) {
+		file_close(self);
+		return result;
+	}
+	*out = self;
+	*endpoints = 1;
+	return LEASERUN_OK;
+}
+
+/*
+ * acquire: lock, read the record, write the record.
+ */
+
+static struct held *
+held_find(const struct file *self, const char *name, const char *owner)
+{
+	struct held *held;
+
+	LIST_FOREACH(held, &self->held, entries) {
+		if (strcmp(held->name, name) == 0 &&
+		    strcmp(held->owner, owner) == 0)
+			return held;
+	}
+	return NULL;
+}
+
+static struct held *
+held_new(const char *name, const char *owner)
+{
+	struct held *held;
+
+	if ((held = calloc(1, sizeof(*held))) == NULL)
+		return NULL;
+	snprintf(held->name, sizeof(held->name), "%s", name);
+	snprintf(held->owner, sizeof(held->owner), "%s", owner);
+	held->lock.fd = held->token_fd = -1;
+	return held;
+}
+
+/* Says whom we wait for, once for each; false: do not wait. */
+static bool
+tell_holder(const struct file *self, struct held *held, int dirfd)
+{
+	const struct leaserun_host *host = self->dir.host;
+	struct leaserun_entry entry;
+	struct fileinfo info;
+
+	if (filelook(&self->dir, dirfd, held->name, &info, &entry) !=
+	    LEASERUN_OK)
+		host->debug(host, "cannot tell who holds '%s'", held->name);
+	if (held->told && strcmp(held->told_owner, entry.owner) == 0)
+		return true;
+	held->told = true;
+	memcpy(held->told_owner, entry.owner, sizeof(held->told_owner));
+	return host->holder(host, &entry);
+}
+
+/*
+ * The lock, at once or after a wait.  The kernel's queue is not fair: whoever
+ * releases and tries again is faster than a waiter that has to wake up first.
+ * So newcomers respect the turnstile.
+ */
+static enum leaserun_result
+lock_lease(const struct file *self, struct held *held, int dirfd, bool wait,
+    int64_t deadline)
+{
+	const struct leaserun_host *host = self->dir.host;
+	enum leaserun_result result = LEASERUN_HELD;
+
+	if (!filelock_is_queued(&held->lock))
+		result = filelock_take(&held->lock);
+	while (result == LEASERUN_HELD && wait && host->now() < deadline) {
+		if (!tell_holder(self, held, dirfd))
+			break;
+		result = filelock_wait(&held->lock, deadline);
+	}
+	return result;
+}
+
+/* Who had it before us; under the lock. */
+static enum leaserun_result
+read_token(const struct file *self, struct held *held, int dirfd,
+    struct fileinfo *info)
+{
+	const struct filedir *dir = &self->dir;
+	enum leaserun_result result;
+	char file[FILEDIR_FILE_SIZE];
+
+	filedir_name(file, held->name, ".token");
+	result = filedir_file(dir, dirfd, file, true, &held->token_fd);
+	if (result != LEASERUN_OK)
+		return result;
+	if (fileinfo_read(held->token_fd, info) == -1)
+		return filedir_fail(dir, "read", file, errno);
+	return filelook_record(dir, file, &info->record);
+}
+
+/* Nobody runs, but --min-hold keeps the name: waits without the lock. */
+static enum leaserun_result
+wait_hold(const struct file *self, struct held *held, int dirfd, bool wait,
+    int64_t until, int64_t deadline)
+{
+	const struct leaserun_host *host = self->dir.host;
+
+	filelock_drop(&held->lock);
+	if (!wait || host->now() >= deadline ||
+	    !tell_holder(self, held, dirfd))
+		return LEASERUN_HELD;
+	return host->wait(host, NULL, 0, until < deadline ? until : deadline);
+}
+
+/* The token counts from the moment it is on the disk. */
+static enum leaserun_result
+write_token(const struct file *self, struct held *held, int dirfd,
+    struct fileinfo *info, const struct leaserun_request *request,
+    struct leaserun_grant *grant)
+{
+	const struct filedir *dir = &self->dir;
+	struct leaserun_grant out = { .hold_fd = held->lock.fd };
+	enum leaserun_result result;
+	char file[FILEDIR_FILE_SIZE];
+	uint64_t floor;
+
+	filedir_name(file, held->name, ".token");
+	out.sent_ns = dir->host->now();
+	result = fileadmin_floor(dir, dirfd, &floor);
+	if (result != LEASERUN_OK)
+		return result;
+	if ((out.token = record_next(&info->record, floor)) == 0) {
+		dir->host->error(dir->host, "'%s/%s' has used up its tokens; "
+		    "choose another name", dir->path, file);
+		return LEASERUN_MISCONFIGURED;
+	}
+	/*
+	 * A grant of our own that failed half-way is no takeover.  Neither is
+	 * it ours already: it may be in the cache and not on the disk.
+	 */
+	out.took_over = !fileinfo_is_released(info) &&
+	    !fileinfo_is_owner(info, request->owner);
+	if (out.took_over)
+		fileinfo_previous(info, held->name, out.sent_ns, &out.previous);
+
+	/* A power cut must not take the whole file back. */
+	if (info->record.state == RECORD_NEW && fsync(dirfd) == -1)
+		return filedir_fail(dir, "sync directory", NULL, errno);
+	if (fileinfo_grant(held->token_fd, info, out.token, request,
+	    out.sent_ns) == -1)
+		return filedir_fail(dir, "write", file, errno);
+	futimens(held->lock.fd, NULL);	/* the first heartbeat */
+	held->token = out.token;
+	*grant = out;
+	return LEASERUN_OK;
+}
+
+/* One round; *again: it came to nothing, but for no lasting reason. */
+static enum leaserun_result
+acquire_once(const struct file *self, struct held *held,
+    const struct leaserun_request *request, int64_t deadline,
+    struct leaserun_grant *grant, bool *again)
+{
+	const struct filedir *dir = &self->dir;
+	enum leaserun_result result;
+	struct fileinfo info;
+	int64_t left;
+	int dirfd;
+
+	*again = false;
+	result = filedir_open(dir, FILEDIR_MAKE, &dirfd);
+	if (result != LEASERUN_OK)
+		return result;
+	result = filelock_open(&held->lock, dir, dirfd, held->name);
+	if (result != LEASERUN_OK)
+		goto out;
+	result = lock_lease(self, held, dirfd, request->wait, deadline);
+	if (result != LEASERUN_OK)
+		goto out;
+	result = filelock_check(&held->lock);
+	if (result != LEASERUN_OK) {
+		*again = result == LEASERUN_LOST;
+		goto out;
+	}
+	result = read_token(self, held, dirfd, &info);
+	if (result != LEASERUN_OK)
+		goto out;
+	left = fileinfo_hold_left(&info, dir->host->now());
+	if (left > 0 && !fileinfo_is_owner(&info, request->owner)) {
+		result = wait_hold(self, held, dirfd, request->wait,
+		    dir->host->now() + left, deadline);
+		*again = result == LEASERUN_OK;
+		goto out;
+	}
+	result = write_token(self, held, dirfd, &info, request, grant);
+out:
+	close(dirfd);
+	return result;
+}
+
+static enum leaserun_result
+file_acquire(void *arg, const struct leaserun_request *request,
+    int64_t deadline, struct leaserun_grant *grant)
+{
+	struct file *self = arg;
+	const struct leaserun_host *host = self->dir.host;
+	enum leaserun_result result;
+	struct held *held;
+	int replaced = 0;
+	bool again;
+
+	/* The same owner again: it wants to know what it has. */
+	if ((held = held_find(self, request->name, request->owner)) != NULL) {
+		*grant = (struct leaserun_grant){
+			.token = held->token,
+			.sent_ns = host->now(),
+			.hold_fd = held->lock.fd
+		};
+		return LEASERUN_OK;
+	}
+	if ((held = held_new(request->name, request->owner)) == NULL) {
+		host->error(host, "out of memory");
+		return LEASERUN_UNAVAILABLE;
+	}
+	do {
+		held_clear(held);
+		result = acquire_once(self, held, request, deadline, grant,
+		    &again);
+		replaced += result == LEASERUN_LOST;
+	} while (again && replaced < REPLACED_MAX);
+	if (result == LEASERUN_LOST) {
+		host->error(host, "'%s/%s.lock' is replaced again and again; "
+		    "find out by whom", self->dir.path, request->name);
+		result = LEASERUN_UNAVAILABLE;
+	}
+	if (result == LEASERUN_OK)
+		LIST_INSERT_HEAD(&self->held, held, entries);
+	else
+		held_free(held);
+	return result;
+}
+
+/*
+ * renew and release: of what we hold, and only while it is ours.
+ */
+
+/* OK, LOST with *loss, or it cannot be told. */
+static enum leaserun_result
+still_ours(const struct held *held, enum leaserun_loss *loss)
+{
+	enum leaserun_result result;
+
+	/* Someone who inherited the descriptor may have unlocked it. */
+	result = filelock_take(&held->lock);
+	if (result == LEASERUN_HELD) {
+		*loss = LEASERUN_LOSS_TAKEN;
+		return LEASERUN_LOST;
+	}
+	if (result == LEASERUN_OK) {
+		*loss = LEASERUN_LOSS_DELETED;
+		result = filelock_check(&held->lock);
+	}
+	return result;
+}
+
+/* For people and for the mark; the lease itself is the lock. */
+static bool
+heartbeat(const struct file *self, const struct held *held)
+{
+	const struct leaserun_host *host = self->dir.host;
+	struct fileinfo info;
+
+	if (futimens(held->lock.fd, NULL) == -1)
+		host->debug(host, "cannot set the time of '%s.lock': %s",
+		    held->name, strerror(errno));
+	if (fileinfo_read(held->token_fd, &info) == -1) {
+		host->debug(host, "cannot read '%s.token': %s", held->name,
+		    strerror(errno));
+		return false;
+	}
+	return info.revoked && info.record.number == held->token &&
+	    fileinfo_is_owner(&info, held->owner);
+}
+
+static enum leaserun_result
+file_renew(void *arg, const struct leaserun_lease *lease, int64_t deadline,
+    struct leaserun_renewal *renewal)
+{
+	struct file *self = arg;
+	enum leaserun_loss loss = LEASERUN_LOSS_EXPIRED;
+	enum leaserun_result result = LEASERUN_LOST;
+	int64_t sent = self->dir.host->now();
+	struct held *held;
+
+	(void)deadline;		/* nothing here waits */
+	held = held_find(self, lease->name, lease->owner);
+	if (held != NULL && held->token == lease->token)
+		result = still_ours(held, &loss);
+	if (result == LEASERUN_LOST)
+		renewal->loss = loss;
+	if (result != LEASERUN_OK)
+		return result;
+	*renewal = (struct leaserun_renewal){
+		.sent_ns = sent,
+		.revoke = heartbeat(self, held)
+	};
+	return LEASERUN_OK;
+}
+
+/*
+ * Notes the end, unless the note is the next holder's already, and unlocks for
+ * all who inherited the descriptor: a daemon left behind keeps nothing.
+ */
+static enum leaserun_result
+give_back(const struct file *self, struct held *held,
+    const struct leaserun_end *end)
+{
+	const struct leaserun_host *host = self->dir.host;
+	enum leaserun_result result;
+	enum leaserun_loss loss;
+	struct fileinfo info;
+
+	result = still_ours(held, &loss);
+	if (result != LEASERUN_LOST) {
+		if (fileinfo_read(held->token_fd, &info) == -1 ||
+		    fileinfo_end(held->token_fd, &info, held->token, end) == -1)
+			host->debug(host, "cannot note the end in '%s.token': "
+			    "%s", held->name, strerror(errno));
+		result = LEASERUN_OK;
+	}
+	filelock_drop(&held->lock);
+	LIST_REMOVE(held, entries);
+	held_free(held);
+	return result;
+}
+
+/* A release whose answer was lost is repeated; the record tells. */
+static enum leaserun_result
+released_before(const struct file *self, const struct leaserun_lease *lease)
+{
+	enum leaserun_result result;
+	struct leaserun_entry entry;
+	struct fileinfo info;
+	int dirfd;
+
+	result = filedir_open(&self->dir, FILEDIR_USE, &dirfd);
+	if (result != LEASERUN_OK)
+		return result;
+	result = filelook(&self->dir, dirfd, lease->name, &info, &entry);
+	if (dirfd != -1)
+		close(dirfd);
+	if (result == LEASERUN_OK && (info.released != lease->token ||
+	    !fileinfo_is_owner(&info, lease->owner)))
+		result = LEASERUN_LOST;
+	return result;
+}
+
+static enum leaserun_result
+file_release(void *arg, const struct leaserun_lease *lease,
+    const struct leaserun_end *end, int64_t deadline)
+{
+	struct file *self = arg;
+	struct held *held;
+
+	(void)deadline;
+	held = held_find(self, lease->name, lease->owner);
+	if (held == NULL || held->token != lease->token)
+		return released_before(self, lease);
+	return give_back(self, held, end);
+}
+
+/* An acquisition that failed holds nothing; one that did not is given back. */
+static enum leaserun_result
+file_abandon(void *arg, const char *name, const char *owner, int64_t deadline)
+{
+	const struct leaserun_end end = { .ran = false };
+	struct file *self = arg;
+	struct held *held;
+
+	(void)deadline;
+	if ((held = held_find(self, name, owner)) != NULL)
+		give_back(self, held, &end);
+	return LEASERUN_OK;
+}
+
+/*
+ * The rest is for people, and for any process.
+ */
+
+static enum leaserun_result
+file_list(void *arg, const char *name, int64_t deadline, leaserun_entry_fn *fn,
+    void *fn_arg)
+{
+	struct file *self = arg;
+
+	(void)deadline;
+	return filelook_list(&self->dir, name, fn, fn_arg);
+}
+
+static enum leaserun_result
+file_revoke(void *arg, const struct leaserun_revoke *revoke, int64_t deadline,
+    struct leaserun_entry *entry)
+{
+	struct file *self = arg;
+
+	(void)deadline;
+	return filelook_revoke(&self->dir, revoke, entry);
+}
+
+static enum leaserun_result
+file_init(void *arg, const struct leaserun_init *init, int64_t deadline,
+    leaserun_line_fn *fn, void *fn_arg)
+{
+	struct file *self = arg;
+
+	(void)deadline;
+	return fileadmin_init(&self->dir, init, fn, fn_arg);
+}
+
+static enum leaserun_result
+file_doctor(void *arg, int64_t deadline, leaserun_line_fn *fn, void *fn_arg)
+{
+	struct file *self = arg;
+
+	(void)deadline;
+	return filedoctor(&self->dir, fn, fn_arg);
+}
+
+const struct leaserun_backend file_backend = {
+	.size = sizeof(struct leaserun_backend),
+	.version = LEASERUN_BACKEND_VERSION,
+	.name = "file",
+	.open = file_open,
+	.close = file_close,
+	.acquire = file_acquire,
+	.abandon = file_abandon,
+	.renew = file_renew,
+	.release = file_release,
+	.list = file_list,
+	.revoke = file_revoke,
+	.init = file_init,
+	.doctor = file_doctor,
+};

@@ -1,0 +1,364 @@
+/*
+ * list and revoke of the file backend.  Must never take a lock: a look would
+ * then make a job be skipped.
+ */
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "filelock.h"
+#include "filelook.h"
+
+/* More processes than this are not named one by one. */
+#define PIDS_MAX	10
+
+enum leaserun_result
+filelook_record(const struct filedir *dir, const char *file,
+    const struct record *record)
+{
+	const struct leaserun_host *host = dir->host;
+
+	if (record->state == RECORD_FOREIGN) {
+		host->error(host, "'%s/%s' was written by a newer version of "
+		    "leaserun; use that version", dir->path, file);
+		return LEASERUN_MISCONFIGURED;
+	}
+	if (record->state == RECORD_DAMAGED) {
+		host->error(host, "'%s/%s' is damaged, so the next token is "
+		    "not known; move it away, then run 'leaserun init "
+		    "--backend file:%s --raise-token N' with N at least the "
+		    "highest token that the jobs have seen", dir->path, file,
+		    dir->path);
+		return LEASERUN_MISCONFIGURED;
+	}
+	return LEASERUN_OK;
+}
+
+/* Opens a file to read it; one that is not there is -1. */
+static enum leaserun_result
+peek(const struct filedir *dir, int dirfd, const char *file, int *fd)
+{
+	*fd = -1;
+	if (dirfd == -1 || (*fd = filedir_peek(dirfd, file)) != -1 ||
+	    errno == ENOENT)
+		return LEASERUN_OK;
+	return filedir_fail(dir, "read", file, errno);
+}
+
+static enum leaserun_result
+look_at_lock(const struct filedir *dir, int dirfd, const char *file,
+    struct stat *st, bool *busy, bool *queued)
+{
+	enum leaserun_result result;
+	int fd;
+
+	*busy = *queued = false;
+	memset(st, 0, sizeof(*st));
+	if ((result = peek(dir, dirfd, file, &fd)) != LEASERUN_OK || fd == -1)
+		return result;
+	if (filelock_test(fd, busy, queued) == -1 || fstat(fd, st) == -1)
+		result = filedir_fail(dir, "test the lock of", file, errno);
+	close(fd);
+	return result;
+}
+
+static enum leaserun_result
+look_at_record(const struct filedir *dir, int dirfd, const char *file,
+    struct fileinfo *info)
+{
+	enum leaserun_result result;
+	int fd;
+
+	if ((result = peek(dir, dirfd, file, &fd)) != LEASERUN_OK)
+		return result;
+	if (fileinfo_read(fd, info) == -1)
+		result = filedir_fail(dir, "read", file, errno);
+	if (fd != -1)
+		close(fd);
+	return result;
+}
+
+enum leaserun_result
+filelook(const struct filedir *dir, int dirfd, const char *name,
+    struct fileinfo *info, struct leaserun_entry *entry)
+{
+	char lock[FILEDIR_FILE_SIZE], token[FILEDIR_FILE_SIZE];
+	enum leaserun_result result;
+	bool busy, queued;
+	struct stat st;
+
+	memset(entry, 0, sizeof(*entry));
+	snprintf(entry->name, sizeof(entry->name), "%s", name);
+	filedir_name(lock, name, ".lock");
+	filedir_name(token, name, ".token");
+	result = look_at_lock(dir, dirfd, lock, &st, &busy, &queued);
+	if (result == LEASERUN_OK)
+		result = look_at_record(dir, dirfd, token, info);
+	if (result != LEASERUN_OK)
+		return result;
+	fileinfo_entry(info, name, busy, dir->host->now(), entry);
+	entry->waiting = queued ? 1 : 0;	/* or more: nobody counts */
+	if (busy)
+		entry->renewed_ms = (int64_t)st.st_mtim.tv_sec * 1000 +
+		    st.st_mtim.tv_nsec / 1000000;
+	return filelook_record(dir, token, &info->record);
+}
+
+static bool
+has_suffix(const char *file, const char *suffix)
+{
+	size_t len = strlen(file), n = strlen(suffix);
+
+	return len > n && strcmp(file + len - n, suffix) == 0;
+}
+
+static int
+is_lease_file(const struct dirent *d)
+{
+	return d->d_name[0] != '.' && strlen(d->d_name) < FILEDIR_FILE_SIZE &&
+	    (has_suffix(d->d_name, ".token") || has_suffix(d->d_name, ".lock"));
+}
+
+/* One file of the directory; a lock file without a record is a name, too. */
+static void
+list_file(const struct filedir *dir, int dirfd, const char *file,
+    leaserun_entry_fn *fn, void *arg)
+{
+	char name[LEASERUN_NAME_SIZE], token[FILEDIR_FILE_SIZE];
+	size_t len = (size_t)(strrchr(file, '.') - file);
+	struct leaserun_entry entry;
+	struct fileinfo info;
+	struct stat st;
+
+	if (len >= sizeof(name))
+		return;
+	memcpy(name, file, len);
+	name[len] = '\0';
+	if (has_suffix(file, ".lock") && fstatat(dirfd,
+	    filedir_name(token, name, ".token"), &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return;
+	/* One that cannot be read must not hide the others. */
+	if (filelook(dir, dirfd, name, &info, &entry) != LEASERUN_OK)
+		dir->host->debug(dir->host, "cannot read '%s/%s'", dir->path,
+		    file);
+	fn(arg, &entry);
+}
+
+static enum leaserun_result
+list_all(const struct filedir *dir, int dirfd, leaserun_entry_fn *fn, void *arg)
+{
+	struct dirent **files;
+	int i, n;
+
+	if ((n = scandirat(dirfd, ".", &files, is_lease_file, alphasort)) == -1)
+		return filedir_fail(dir, "read directory", NULL, errno);
+	for (i = 0; i < n; i++) {
+		list_file(dir, dirfd, files[i]->d_name, fn, arg);
+		free(files[i]);
+	}
+	free(files);
+	return LEASERUN_OK;
+}
+
+enum leaserun_result
+filelook_list(const struct filedir *dir, const char *name,
+    leaserun_entry_fn *fn, void *arg)
+{
+	enum leaserun_result result;
+	struct leaserun_entry entry;
+	struct fileinfo info;
+	int dirfd;
+
+	result = filedir_open(dir, FILEDIR_LOOK, &dirfd);
+	if (result != LEASERUN_OK)
+		return result;
+	if (name == NULL && dirfd != -1)
+		result = list_all(dir, dirfd, fn, arg);
+	else if (name != NULL) {
+		result = filelook(dir, dirfd, name, &info, &entry);
+		if (result == LEASERUN_OK)
+			fn(arg, &entry);
+	}
+	if (dirfd != -1)
+		close(dirfd);
+	return result;
+}
+
+/*
+ * Does this process have the lease locked?  readlink(2) and not stat(2), which
+ * could hang on somebody's dead network mount; fdinfo tells a holder from a
+ * waiter, which has the file open, too.
+ */
+static bool
+is_holder(const char *pid, const char *path)
+{
+	char name[64], line[256];
+	struct dirent *d;
+	bool found = false;
+	ssize_t n;
+	FILE *fp;
+	DIR *fds;
+
+	snprintf(name, sizeof(name), "/proc/%.16s/fd", pid);
+	if ((fds = opendir(name)) == NULL)
+		return false;
+	while (!found && (d = readdir(fds)) != NULL) {
+		char target[PATH_MAX];
+
+		n = readlinkat(dirfd(fds), d->d_name, target, sizeof(target));
+		if (n < 0 || (size_t)n != strlen(path) ||
+		    memcmp(target, path, (size_t)n) != 0)
+			continue;
+		snprintf(name, sizeof(name), "/proc/%.16s/fdinfo/%.16s", pid,
+		    d->d_name);
+		if ((fp = fopen(name, "re")) == NULL)
+			continue;
+		/* lock: 1: OFDLCK ADVISORY WRITE -1 fe:00:42 0 0 */
+		while (!found && fgets(line, sizeof(line), fp) != NULL)
+			found = strncmp(line, "lock:", 5) == 0 &&
+			    has_suffix(line, " 0 0\n");
+		fclose(fp);
+	}
+	closedir(fds);
+	return found;
+}
+
+/* "1, 2 and more"; "" when there is none that we may see. */
+static void
+find_holders(const struct filedir *dir, const char *file, char *text,
+    size_t size)
+{
+	char path[PATH_MAX + FILEDIR_FILE_SIZE];
+	size_t len = 0, found = 0;
+	struct dirent *d;
+	DIR *proc;
+
+	text[0] = '\0';
+	if (realpath(dir->path, path) == NULL ||
+	    (proc = opendir("/proc")) == NULL)
+		return;
+	snprintf(path + strlen(path), sizeof(path) - strlen(path), "/%s", file);
+	while ((d = readdir(proc)) != NULL) {
+		if (strspn(d->d_name, "0123456789") != strlen(d->d_name) ||
+		    !is_holder(d->d_name, path))
+			continue;
+		if (++found > PIDS_MAX) {
+			snprintf(text + len, size - len, " and more");
+			break;
+		}
+		len += (size_t)snprintf(text + len, size - len, "%s%.16s",
+		    len == 0 ? "" : ", ", d->d_name);
+	}
+	closedir(proc);
+}
+
+/* A lock ends with its processes: all that can be done is to name them. */
+static enum leaserun_result
+refuse_force(const struct filedir *dir, const char *name)
+{
+	char file[FILEDIR_FILE_SIZE], pids[PIDS_MAX * 18 + 10];
+
+	find_holders(dir, filedir_name(file, name, ".lock"), pids,
+	    sizeof(pids));
+	if (pids[0] == '\0')
+		dir->host->error(dir->host, "a lock ends with its processes, "
+		    "and those that hold '%s/%s' cannot be seen from here; "
+		    "look for them as root", dir->path, file);
+	else
+		dir->host->error(dir->host, "a lock ends with its processes, "
+		    "and '%s/%s' is held by %s; end these", dir->path, file,
+		    pids);
+	return LEASERUN_MISCONFIGURED;
+}
+
+static enum leaserun_result
+write_mark(const struct filedir *dir, int dirfd, const struct fileinfo *info,
+    const char *name, bool unhold)
+{
+	enum leaserun_result result;
+	char file[FILEDIR_FILE_SIZE];
+	int fd;
+
+	filedir_name(file, name, ".token");
+	result = filedir_file(dir, dirfd, file, true, &fd);
+	if (result != LEASERUN_OK)
+		return result;
+	if (fileinfo_mark(fd, info, unhold) == -1)
+		result = filedir_fail(dir, "write", file, errno);
+	close(fd);
+	return result;
+}
+
+/* Held: asks, unless it is another grant than the one that was meant. */
+static enum leaserun_result
+revoke_busy(const struct filedir *dir, int dirfd,
+    const struct leaserun_revoke *revoke, const struct fileinfo *info,
+    struct leaserun_entry *entry)
+{
+	enum leaserun_result result;
+
+	if (revoke->token != 0 && revoke->token != entry->token)
+		return LEASERUN_HELD;
+	if (revoke->force)
+		return refuse_force(dir, revoke->name);
+	if (entry->owner[0] == '\0') {
+		dir->host->error(dir->host, "the holder of '%s' is not "
+		    "recorded yet; try again", revoke->name);
+		return LEASERUN_UNAVAILABLE;
+	}
+	result = write_mark(dir, dirfd, info, revoke->name, false);
+	if (result == LEASERUN_OK)
+		entry->state = LEASERUN_REVOKING;
+	return result;
+}
+
+/* Kept by --min-hold: nobody is there to be asked, but it can be freed. */
+static enum leaserun_result
+revoke_hold(const struct filedir *dir, int dirfd,
+    const struct leaserun_revoke *revoke, const struct fileinfo *info,
+    struct leaserun_entry *entry)
+{
+	enum leaserun_result result;
+
+	if (revoke->token != 0 && revoke->token != entry->token)
+		return LEASERUN_HELD;
+	if (!revoke->force)
+		return LEASERUN_OK;
+	result = write_mark(dir, dirfd, info, revoke->name, true);
+	if (result == LEASERUN_OK)
+		entry->state = LEASERUN_FREE;
+	return result;
+}
+
+enum leaserun_result
+filelook_revoke(const struct filedir *dir, const struct leaserun_revoke *revoke,
+    struct leaserun_entry *out)
+{
+	enum leaserun_result result;
+	struct leaserun_entry entry;
+	struct fileinfo info;
+	int dirfd;
+
+	result = filedir_open(dir, FILEDIR_USE, &dirfd);
+	if (result != LEASERUN_OK)
+		return result;
+	result = filelook(dir, dirfd, revoke->name, &info, &entry);
+	if (result == LEASERUN_OK && entry.state == LEASERUN_HOLDING)
+		result = revoke_hold(dir, dirfd, revoke, &info, &entry);
+	else if (result == LEASERUN_OK && entry.state != LEASERUN_FREE)
+		result = revoke_busy(dir, dirfd, revoke, &info, &entry);
+	if (dirfd != -1)
+		close(dirfd);
+	if (result == LEASERUN_OK || result == LEASERUN_HELD)
+		*out = entry;
+	return result;
+}

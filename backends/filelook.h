@@ -1,0 +1,28 @@
+/*
+ * The leases as any process sees them: who has which, and the mark that asks
+ * one to end.  Takes no lock.
+ */
+#ifndef FILELOOK_H
+#define FILELOOK_H
+
+#include "filedir.h"
+#include "fileinfo.h"
+
+/*
+ * One name.  A dirfd of -1 is an empty directory.  With a damaged record
+ * *entry is written as far as it is known, and the result is MISCONFIGURED.
+ */
+enum leaserun_result filelook(const struct filedir *, int dirfd,
+	    const char *name, struct fileinfo *, struct leaserun_entry *);
+
+/* MISCONFIGURED with what to do, if the record gives no next token. */
+enum leaserun_result filelook_record(const struct filedir *, const char *file,
+	    const struct record *);
+
+/* As in struct leaserun_backend. */
+enum leaserun_result filelook_list(const struct filedir *, const char *name,
+	    leaserun_entry_fn *, void *arg);
+enum leaserun_result filelook_revoke(const struct filedir *,
+	    const struct leaserun_revoke *, struct leaserun_entry *);
+
+#endif

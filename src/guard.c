@@ -1,0 +1,536 @@
+/*
+ * Starts the command, watches the deadline, ends the job.  Must never talk to
+ * a store, allocate, log, or block on anything but its poll; nothing that can
+ * wait stands between a deadline and the kill.
+ *
+ *	state		what can happen			next
+ *	WAITING		start				STARTING
+ *	STARTING	executed, or cannot be		RUNNING, DONE
+ *	RUNNING		term_at, max-run, "end now",	ENDING
+ *			keeper gone, leftovers to kill
+ *			"not yours"			KILLING
+ *	ENDING		kill time, "not yours"		KILLING
+ *	KILLING		every 20 ms			KILLING
+ *	all but WAITING	no child is left (ECHILD)	DONE
+ */
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "guard.h"
+#include "link.h"
+#include "tree.h"
+
+#define KILL_EVERY	(20 * NS_PER_MS)
+#define KILL_SPELL	(5 * NS_PER_MS)
+#define SURVIVOR_EVERY	(250 * NS_PER_MS)
+
+enum state { WAITING, STARTING, RUNNING, ENDING, KILLING, DONE };
+
+enum { POLL_LINK, POLL_CHILD, POLL_TIMER, POLL_EXEC, POLL_COUNT };
+
+struct guard {
+	enum state	 state;
+	struct deadline_page *page;
+	const struct guard_job *job;
+	int		 link;		/* -1: the keeper is gone */
+	int		 child_fd;	/* signalfd for SIGCHLD */
+	int		 timer;
+	int		 exec_fd;	/* -1 once executed */
+	int		 hold_fd;	/* -1: none */
+	pid_t		 command;	/* 0: not started, or reaped */
+	int		 status;	/* wait status of the command */
+	bool		 is_reaped;
+	bool		 expires;
+	int64_t		 ttl;		/* granted */
+	int64_t		 max_run_at;
+	int64_t		 kill_time;	/* of ENDING */
+	int64_t		 retry_at;	/* of KILLING */
+	enum end_reason	 reason;
+	pid_t		 survivor;	/* the last one told of */
+};
+
+static void
+tell(struct guard *g, enum link_type type, int number, uint32_t reason,
+    pid_t pid, uid_t uid)
+{
+	struct link_msg msg = {
+		.type = type, .number = number, .reason = reason,
+		.pid = pid, .uid = uid,
+	};
+
+	/* A keeper that does not read loses it; what matters is on the page. */
+	if (g->link != -1)
+		link_send(g->link, &msg, -1);
+}
+
+/*
+ * The deadline as it may be believed: what is on the page is at most now + ttl
+ * whatever wrote it.
+ */
+static int64_t
+read_deadline(const struct guard *g, int64_t now)
+{
+	int64_t deadline, most;
+
+	if (!g->expires)
+		return TIME_NEVER;
+	deadline = atomic_load(&g->page->deadline);
+	most = time_add(now, g->ttl);
+	return deadline < most ? deadline : most;
+}
+
+static int64_t
+kill_at(const struct guard *g, int64_t now)
+{
+	return schedule_kill_at(read_deadline(g, now), g->ttl);
+}
+
+static int64_t
+term_at(const struct guard *g, int64_t now)
+{
+	return schedule_term_at(read_deadline(g, now), g->ttl,
+	    g->job->schedule.grace);
+}
+
+/*
+ * Takes every child that is over.  True when there is none left; the command's
+ * status is kept when it comes by.
+ */
+static bool
+reap(struct guard *g)
+{
+	siginfo_t si;
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid != g->command)
+			continue;
+		g->status = status;
+		g->is_reaped = true;
+		g->command = 0;
+		atomic_store(&g->page->status, status);
+		atomic_store(&g->page->has_status, 1);
+	}
+	if (pid == -1 && errno == ECHILD)
+		return true;
+	si.si_pid = 0;
+	if (g->command != 0 && !g->job->own_group &&
+	    waitid(P_PID, (id_t)g->command, &si, WSTOPPED | WNOHANG) == 0 &&
+	    si.si_pid == g->command && g->job->keeper_group != 0 &&
+	    getpgid(g->command) == g->job->keeper_group)
+		tell(g, LINK_STOPPED, si.si_status, 0, g->command, 0);
+	return false;
+}
+
+/*
+ * Kills and reaps in turn for a moment, since a job that forks outruns a single
+ * round; the rest is for the next wake-up.
+ */
+static void
+kill_spell(struct guard *g)
+{
+	struct tree_survivor survivor;
+	int64_t start = now_ns(), now;
+	bool empty;
+
+	do {
+		tree_kill(NULL, &survivor);
+		empty = reap(g);
+		now = now_ns();
+	} while (!empty && survivor.pid == 0 && now - start < KILL_SPELL);
+	g->retry_at = time_add(now,
+	    survivor.pid == 0 ? KILL_EVERY : SURVIVOR_EVERY);
+	if (survivor.pid != 0 && survivor.pid != g->survivor)
+		tell(g, LINK_SURVIVOR, 0, 0, survivor.pid, survivor.uid);
+	g->survivor = survivor.pid;
+}
+
+static void
+start_killing(struct guard *g, enum end_reason reason)
+{
+	if (g->state == DONE || g->state == WAITING)
+		return;
+	if (reason > g->reason)
+		g->reason = reason;
+	if (g->state == KILLING)
+		return;
+	g->state = KILLING;
+	kill_spell(g);
+	tell(g, LINK_ENDING, SIGKILL, g->reason, 0, 0);
+}
+
+/* SIGTERM now, SIGKILL after the grace, never later than the lease allows. */
+static void
+start_ending(struct guard *g, enum end_reason reason)
+{
+	int64_t now, limit;
+
+	if (g->state != STARTING && g->state != RUNNING && g->state != ENDING)
+		return;
+	now = now_ns();
+	limit = time_add(now, g->job->schedule.grace);
+	if (kill_at(g, now) < limit)
+		limit = kill_at(g, now);
+	if (reason > g->reason)
+		g->reason = reason;
+	if (g->state == ENDING) {
+		if (limit < g->kill_time)
+			g->kill_time = limit;
+		return;
+	}
+	g->state = ENDING;
+	g->kill_time = limit;
+	tree_signal(SIGTERM, true);
+	tell(g, LINK_ENDING, SIGTERM, g->reason, 0, 0);
+}
+
+/* Nothing of the job is left, or what is left stays on purpose. */
+static void
+finish(struct guard *g)
+{
+	g->state = DONE;
+	atomic_store(&g->page->reason, (int)g->reason);
+	atomic_store(&g->page->done, 1);
+	tell(g, LINK_ENDED, g->status, g->reason, 0, 0);
+}
+
+/* First at every wake-up: a thaw or a flood must not put it off. */
+static void
+check_deadline(struct guard *g)
+{
+	int64_t now = now_ns(), limit;
+
+	switch (g->state) {
+	case STARTING:
+	case RUNNING:
+		if (now >= kill_at(g, now))
+			start_killing(g, END_DEADLINE);
+		else if (now >= term_at(g, now))
+			start_ending(g, END_DEADLINE);
+		else if (now >= g->max_run_at)
+			start_ending(g, END_MAX_RUN);
+		break;
+	case ENDING:
+		limit = kill_at(g, now);
+		/* A renewal that comes too late does not move the kill. */
+		if (now >= limit)
+			start_killing(g, END_DEADLINE);
+		else if (now >= g->kill_time)
+			start_killing(g, g->reason);
+		else if (g->reason < END_DEADLINE && now >= term_at(g, now))
+			start_ending(g, END_DEADLINE);
+		break;
+	case KILLING:
+		if (now >= g->retry_at)
+			kill_spell(g);
+		break;
+	case WAITING:
+	case DONE:
+		break;
+	}
+}
+
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void
+arm_timer(struct guard *g)
+{
+	int64_t now = now_ns(), at = TIME_NEVER;
+
+	switch (g->state) {
+	case STARTING:
+	case RUNNING:
+		at = earlier(term_at(g, now), g->max_run_at);
+		break;
+	case ENDING:
+		at = earlier(g->kill_time, kill_at(g, now));
+		if (g->reason < END_DEADLINE)
+			at = earlier(at, term_at(g, now));
+		break;
+	case KILLING:
+		at = g->retry_at;
+		break;
+	case WAITING:
+	case DONE:
+		break;
+	}
+	timer_arm(g->timer, at);
+}
+
+/* The outcome of the exec; its failure ends the run. */
+static void
+check_exec(struct guard *g)
+{
+	pid_t command = g->command;
+	int error;
+
+	if (g->exec_fd == -1 || (error = tree_exec_result(g->exec_fd)) == -1)
+		return;
+	close(g->exec_fd);
+	g->exec_fd = -1;
+	if (error != 0) {
+		tell(g, LINK_FAILED, error, FAILED_EXEC, command, 0);
+		g->state = DONE;
+		return;
+	}
+	tell(g, LINK_STARTED, 0, 0, command, 0);
+	if (g->state == STARTING)
+		g->state = RUNNING;
+}
+
+static void
+check_children(struct guard *g)
+{
+	bool was_reaped = g->is_reaped, empty;
+
+	if (g->state == WAITING || g->state == DONE)
+		return;
+	empty = reap(g);
+	if (g->is_reaped && !was_reaped)
+		check_exec(g);		/* before its end is told */
+	if (g->state == DONE)
+		return;
+	if (empty) {
+		finish(g);
+		return;
+	}
+	if (!g->is_reaped || was_reaped || g->state != RUNNING)
+		return;
+	if (g->job->leave_leftovers) {
+		finish(g);
+		return;
+	}
+	tell(g, LINK_COMMAND, g->status, 0, 0, 0);
+	if (g->job->kill_leftovers)
+		start_ending(g, END_LEFTOVERS);
+}
+
+/* The token's digits go where the environment has room for them. */
+static void
+put_digits(char *text, uint64_t number)
+{
+	char digits[24];
+	size_t i = sizeof(digits) - 1;
+
+	digits[i] = '\0';
+	do {
+		digits[--i] = (char)('0' + number % 10);
+		number /= 10;
+	} while (number > 0);
+	memcpy(text, digits + i, sizeof(digits) - i);
+}
+
+/* The ttl in seconds, with what is below a second only where there is some. */
+static void
+put_ttl(char *text, int64_t ttl)
+{
+	uint64_t ms = (uint64_t)(ttl / NS_PER_MS) % 1000;
+	char *p;
+
+	put_digits(text, (uint64_t)(ttl / NS_PER_S));
+	if (ms == 0)
+		return;
+	p = text + strlen(text);
+	*p++ = '.';
+	*p++ = (char)('0' + ms / 100);
+	*p++ = (char)('0' + ms / 10 % 10);
+	*p++ = (char)('0' + ms % 10);
+	*p = '\0';
+}
+
+static void
+on_start(struct guard *g, const struct link_msg *msg, int hold_fd)
+{
+	struct tree_command command = {
+		.argv = g->job->argv, .envp = g->job->envp,
+		.mask = &g->job->mask, .ignore_chld = g->job->ignore_chld,
+		.own_group = g->job->own_group, .hold_fd = hold_fd,
+	};
+	int64_t now = now_ns();
+	size_t i;
+
+	if (g->state != WAITING) {
+		if (hold_fd != -1)
+			close(hold_fd);
+		return;
+	}
+	g->expires = msg->ttl_ns != 0;
+	g->ttl = msg->ttl_ns;
+	if (now >= term_at(g, now)) {
+		/* We, or the keeper, were frozen on the way here. */
+		tell(g, LINK_FAILED, 0, FAILED_LATE, 0, 0);
+		if (hold_fd != -1)
+			close(hold_fd);
+		return;
+	}
+	g->hold_fd = hold_fd;
+	for (i = 0; i < 2; i++) {
+		if (g->job->token_text[i] != NULL)
+			put_digits(g->job->token_text[i], msg->token);
+	}
+	if (g->expires)
+		put_ttl(g->job->ttl_text, g->ttl);
+	g->command = tree_spawn(&command, &g->exec_fd);
+	if (g->command == -1) {
+		g->command = 0;
+		tell(g, LINK_FAILED, errno, FAILED_FORK, 0, 0);
+		g->state = DONE;
+		return;
+	}
+	g->state = STARTING;
+	g->max_run_at = time_add(now, g->job->max_run);
+}
+
+/*
+ * A signal for the job, once.  From the keyboard it has reached the command
+ * already while that is in the keeper's group; so has SIGCONT from a shell's
+ * fg, which a command that is not stopped has no use for.
+ */
+static void
+on_signal(struct guard *g, int signo, bool from_terminal)
+{
+	bool shared;
+
+	if (g->state == WAITING || g->state == DONE)
+		return;
+	shared = g->command != 0 && g->job->keeper_group != 0 &&
+	    getpgid(g->command) == g->job->keeper_group;
+	if (from_terminal && shared)
+		return;
+	if (signo == SIGCONT && shared && tree_state(g->command) != 'T')
+		return;
+	if (signo == SIGINT || signo == SIGQUIT || signo == SIGTERM)
+		tree_signal(signo, signo == SIGTERM);
+	else if (g->command != 0)
+		kill(g->command, signo);
+}
+
+/* End of file, an error or nonsense: from here on nobody renews. */
+static void
+on_keeper_gone(struct guard *g)
+{
+	close(g->link);
+	g->link = -1;
+	start_ending(g, END_KEEPER);
+}
+
+static void
+read_link(struct guard *g)
+{
+	struct link_msg msg;
+	int passed;
+
+	if (g->link == -1)
+		return;
+	switch (link_recv(g->link, false, &msg, &passed)) {
+	case LINK_NOTHING:
+		return;
+	case LINK_GONE:
+		on_keeper_gone(g);
+		return;
+	case LINK_GOT:
+		break;
+	}
+	if (msg.type == LINK_START)
+		on_start(g, &msg, passed);
+	else if (msg.type == LINK_SIGNAL)
+		on_signal(g, msg.number, msg.reason != 0);
+	else if (msg.number == SIGKILL)
+		start_killing(g, (enum end_reason)msg.reason);
+	else
+		start_ending(g, (enum end_reason)msg.reason);
+}
+
+static void
+wait_for_events(struct guard *g)
+{
+	struct pollfd fds[POLL_COUNT] = {
+		[POLL_LINK] = { .fd = g->link, .events = POLLIN },
+		[POLL_CHILD] = { .fd = g->child_fd, .events = POLLIN },
+		[POLL_TIMER] = { .fd = g->timer, .events = POLLIN },
+		[POLL_EXEC] = { .fd = g->exec_fd, .events = POLLIN },
+	};
+	struct signalfd_siginfo si;
+
+	if (poll(fds, POLL_COUNT, -1) == -1)
+		return;
+	/* They only say that there is something to look at. */
+	if (fds[POLL_CHILD].revents != 0) {
+		while (read(g->child_fd, &si, sizeof(si)) == sizeof(si))
+			;
+	}
+	if (fds[POLL_TIMER].revents != 0)
+		timer_clear(g->timer);
+}
+
+/*
+ * A daemon that is left behind on purpose has inherited the hold descriptor;
+ * an explicit unlock ends the lease all the same.  The keeper does it in its
+ * release; this is for a keeper that died just before.
+ */
+static void
+drop_hold(struct guard *g)
+{
+	struct flock all = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
+
+	if (g->hold_fd != -1)
+		fcntl(g->hold_fd, F_OFD_SETLK, &all);
+}
+
+static bool
+is_over(const struct guard *g)
+{
+	if (g->state == DONE)
+		return g->link == -1 || !g->job->leave_leftovers;
+	return g->state == WAITING && g->link == -1;
+}
+
+int
+guard_run(int link, struct deadline_page *page, const struct guard_job *job)
+{
+	struct guard g = {
+		.state = WAITING, .page = page, .job = job, .link = link,
+		.exec_fd = -1, .hold_fd = -1, .max_run_at = TIME_NEVER,
+		.kill_time = TIME_NEVER, .retry_at = TIME_NEVER,
+	};
+	sigset_t chld;
+
+	if (job->keeper_group != 0)
+		setpgid(0, 0);
+	prctl(PR_SET_NAME, "leaserun-guard", 0, 0, 0);
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	g.child_fd = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
+	g.timer = timer_open();
+	if (tree_init() == -1 || g.child_fd == -1 || g.timer == -1)
+		return 1;
+
+	/*
+	 * The order inside one wake-up: the deadline, then who has ended, then
+	 * one message, so that a flood of them cannot put off the rest.
+	 */
+	while (!is_over(&g)) {
+		arm_timer(&g);
+		wait_for_events(&g);
+		check_deadline(&g);
+		check_exec(&g);
+		check_children(&g);
+		read_link(&g);
+	}
+	if (g.link == -1)
+		drop_hold(&g);
+	return 0;
+}

@@ -1,0 +1,229 @@
+/*
+ * Writes messages to standard error or to the system log.  Must never block,
+ * and never change the flags of a description that the job shares.
+ */
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "log.h"
+
+/* Within what a pipe takes in one piece. */
+#define LINE_SIZE	2048
+
+static enum log_level level = LOG_LEVEL_WARNING;
+static int sink = -1;
+static bool to_socket, to_syslog, must_poll;
+static unsigned long dropped;
+
+enum log_level
+log_level(void)
+{
+	return level;
+}
+
+/*
+ * A description of our own for a pipe or a terminal, so that it can be
+ * nonblocking.  A file is written through the shared one, which has the right
+ * offset and does not block; where a new one is refused we ask for room first.
+ */
+static void
+open_stderr(void)
+{
+	struct stat st;
+
+	sink = STDERR_FILENO;
+	if (fstat(STDERR_FILENO, &st) == -1)
+		return;
+	to_socket = S_ISSOCK(st.st_mode);
+	if (!S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode))
+		return;
+	sink = open("/proc/self/fd/2",
+	    O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (sink == -1) {
+		sink = STDERR_FILENO;
+		must_poll = true;
+	}
+}
+
+static void
+open_syslog(void)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+
+	strcpy(sun.sun_path, "/dev/log");
+	sink = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (sink != -1 && connect(sink, (struct sockaddr *)&sun,
+	    sizeof(sun)) == -1) {
+		close(sink);
+		sink = -1;
+	}
+}
+
+int
+log_open(const char *target, enum log_level wanted)
+{
+	level = wanted;
+	if (strcmp(target, "stderr") == 0)
+		return 0;
+	if (strcmp(target, "syslog") != 0)
+		return -1;
+	to_syslog = true;
+	return 0;
+}
+
+static bool
+has_room(void)
+{
+	struct pollfd p = { .fd = sink, .events = POLLOUT };
+
+	return poll(&p, 1, 0) == 1 && (p.revents & POLLOUT) != 0;
+}
+
+static bool
+put_line(const char *line, size_t len)
+{
+	ssize_t n;
+
+	if (sink == -1) {
+		if (to_syslog)
+			open_syslog();
+		else
+			open_stderr();
+	}
+	if (sink == -1)
+		return false;
+	if (to_socket || to_syslog)
+		n = send(sink, line, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	else if (must_poll && !has_room())
+		n = -1;
+	else
+		n = write(sink, line, len);
+	if (n == -1 && to_syslog && errno != EAGAIN) {
+		/* The daemon was restarted: the next message tries again. */
+		close(sink);
+		sink = -1;
+	}
+	return n == (ssize_t)len;
+}
+
+/* What came from a store or a name must not move the reader's cursor. */
+static void
+escape(char *text)
+{
+	unsigned char *p = (unsigned char *)text;
+
+	for (; *p != '\0'; p++) {
+		if (*p < ' ' || *p == 0x7f)
+			*p = '?';
+		else if (*p == 0xc2 && p[1] >= 0x80 && p[1] <= 0x9f)
+			p[0] = p[1] = '?';	/* C1 controls in UTF-8 */
+	}
+}
+
+static size_t
+prefix(char *line, size_t size, int priority)
+{
+	int n;
+
+	if (to_syslog)
+		n = snprintf(line, size, "<%d>leaserun[%ld]: ",
+		    LOG_DAEMON | priority, (long)getpid());
+	else
+		n = snprintf(line, size, "leaserun: ");
+	return n < 0 ? 0 : (size_t)n;
+}
+
+static void
+emit(int priority, const char *fmt, va_list ap)
+{
+	char line[LINE_SIZE], note[96];
+	size_t used, len;
+	int n;
+
+	if (dropped > 0) {
+		used = prefix(note, sizeof(note), LOG_WARNING);
+		snprintf(note + used, sizeof(note) - used,
+		    "%lu messages could not be written\n", dropped);
+		if (put_line(note, strlen(note)))
+			dropped = 0;
+	}
+	used = prefix(line, sizeof(line) - 1, priority);
+	n = vsnprintf(line + used, sizeof(line) - 1 - used, fmt, ap);
+	if (n < 0)
+		return;
+	escape(line + used);
+	len = strlen(line);
+	if (!to_syslog)
+		line[len++] = '\n';
+	if (!put_line(line, len))
+		dropped++;
+}
+
+void
+log_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	emit(LOG_ERR, fmt, ap);
+	va_end(ap);
+}
+
+void
+log_warning(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (level < LOG_LEVEL_WARNING)
+		return;
+	va_start(ap, fmt);
+	emit(LOG_WARNING, fmt, ap);
+	va_end(ap);
+}
+
+void
+log_notice(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (level < LOG_LEVEL_WARNING)
+		return;
+	va_start(ap, fmt);
+	emit(LOG_NOTICE, fmt, ap);
+	va_end(ap);
+}
+
+void
+log_info(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (level < LOG_LEVEL_INFO)
+		return;
+	va_start(ap, fmt);
+	emit(LOG_INFO, fmt, ap);
+	va_end(ap);
+}
+
+void
+log_debug(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (level < LOG_LEVEL_DEBUG)
+		return;
+	va_start(ap, fmt);
+	emit(LOG_DEBUG, fmt, ap);
+	va_end(ap);
+}

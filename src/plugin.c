@@ -1,0 +1,176 @@
+/*
+ * Finds the backend of a URL, loads its module, and lends it the services of
+ * the program.  Must never load anything but a module whose version matches.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../backends/file.h"
+#include "log.h"
+#include "plugin.h"
+#include "timeutil.h"
+#include "util.h"
+
+#ifndef PKGLIBDIR
+#define PKGLIBDIR "/usr/local/lib/leaserun"
+#endif
+
+#define SCHEME_SIZE	32
+
+static void __attribute__((format(printf, 2, 3)))
+host_debug(const struct leaserun_host *host, const char *fmt, ...)
+{
+	char text[LEASERUN_ERROR_SIZE];
+	va_list ap;
+
+	(void)host;
+	if (log_level() < LOG_LEVEL_DEBUG)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	log_debug("%s", text);
+}
+
+static void __attribute__((format(printf, 2, 3)))
+host_error(const struct leaserun_host *host, const char *fmt, ...)
+{
+	/* The host is the last member of the plugin that it belongs to. */
+	struct plugin *p = (struct plugin *)(void *)
+	    ((char *)(uintptr_t)host - offsetof(struct plugin, host));
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(p->error, sizeof(p->error), fmt, ap);
+	va_end(ap);
+}
+
+/* Letters and digits up to the colon, so that nothing else is a file name. */
+static int
+get_scheme(const char *url, char *scheme, size_t size)
+{
+	size_t len = strspn(url, "abcdefghijklmnopqrstuvwxyz0123456789");
+
+	if (len == 0 || len >= size || url[len] != ':')
+		return -1;
+	memcpy(scheme, url, len);
+	scheme[len] = '\0';
+	return 0;
+}
+
+static bool
+has_all_calls(const struct leaserun_backend *ops)
+{
+	return ops->name != NULL && ops->open != NULL && ops->close != NULL &&
+	    ops->acquire != NULL && ops->abandon != NULL &&
+	    ops->renew != NULL && ops->release != NULL && ops->list != NULL &&
+	    ops->revoke != NULL && ops->init != NULL && ops->doctor != NULL;
+}
+
+static const struct leaserun_backend *
+load_module(struct plugin *p, const char *scheme, const char *dir)
+{
+	const struct leaserun_backend *ops;
+	char path[4096];
+	void *handle;
+
+	if (dir == NULL)
+		dir = PKGLIBDIR;
+	snprintf(path, sizeof(path), "%s/%s.so", dir, scheme);
+	if (access(path, F_OK) == -1) {
+		snprintf(p->error, sizeof(p->error), "no backend for '%s:' "
+		    "('%.200s': %s); install its package or set module-dir",
+		    scheme, path, strerror(errno));
+		return NULL;
+	}
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (handle == NULL) {
+		snprintf(p->error, sizeof(p->error),
+		    "cannot load the backend for '%s:': %.300s", scheme,
+		    dlerror());
+		return NULL;
+	}
+	ops = dlsym(handle, "leaserun_backend");
+	if (ops == NULL)
+		snprintf(p->error, sizeof(p->error),
+		    "'%.300s' is not a backend of leaserun", path);
+	else if (ops->version != LEASERUN_BACKEND_VERSION ||
+	    ops->size != sizeof(*ops) || !has_all_calls(ops))
+		snprintf(p->error, sizeof(p->error), "'%.200s' is made for "
+		    "contract %u, this leaserun has %d; install the two from "
+		    "one release", path, ops->version,
+		    LEASERUN_BACKEND_VERSION);
+	else
+		return ops;	/* stays loaded until the process ends */
+	dlclose(handle);
+	return NULL;
+}
+
+enum leaserun_result
+plugin_open(struct plugin *p, const struct leaserun_target *target,
+    const char *module_dir)
+{
+	char scheme[SCHEME_SIZE];
+	enum leaserun_result result;
+
+	p->self = NULL;
+	p->endpoints = 1;
+	p->error[0] = '\0';
+	p->host.size = sizeof(p->host);
+	p->host.version = LEASERUN_BACKEND_VERSION;
+	p->host.now = now_ns;
+	p->host.debug = host_debug;
+	p->host.error = host_error;
+	p->host.random = random_below;
+	if (get_scheme(target->url, scheme, sizeof(scheme)) == -1) {
+		snprintf(p->error, sizeof(p->error),
+		    "the backend URL has no scheme such as file:");
+		return LEASERUN_MISCONFIGURED;
+	}
+	if (strcmp(scheme, "file") == 0)
+		p->ops = &file_backend;
+	else
+		p->ops = load_module(p, scheme, module_dir);
+	if (p->ops == NULL)
+		return LEASERUN_MISCONFIGURED;
+	result = p->ops->open(&p->host, target, &p->self, &p->endpoints);
+	if (result == LEASERUN_OK && p->endpoints == 0)
+		p->endpoints = 1;
+	if (result != LEASERUN_OK)
+		p->self = NULL;
+	return result;
+}
+
+void
+plugin_close(struct plugin *p)
+{
+	if (p->self != NULL)
+		p->ops->close(p->self);
+	p->self = NULL;
+}
+
+int
+plugin_exit_status(enum leaserun_result result)
+{
+	switch (result) {
+	case LEASERUN_OK:
+	case LEASERUN_DONE:
+		return EXIT_OK;
+	case LEASERUN_HELD:
+		return EXIT_HELD;
+	case LEASERUN_LOST:
+		return EXIT_LOST;
+	case LEASERUN_DENIED:
+		return EXIT_DENIED;
+	case LEASERUN_MISCONFIGURED:
+		return EXIT_CONFIG;
+	case LEASERUN_INTERRUPTED:
+	case LEASERUN_UNAVAILABLE:
+		break;
+	}
+	return EXIT_UNAVAILABLE;
+}

@@ -1,0 +1,301 @@
+/*
+ * Reads the options of `run', makes everything that keeper and guard share,
+ * and forks.  The only file that knows both sides; must fork the guard before
+ * any backend is loaded.
+ */
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "conf.h"
+#include "guard.h"
+#include "keeper.h"
+#include "link.h"
+#include "log.h"
+#include "name.h"
+#include "run.h"
+#include "signals.h"
+#include "tree.h"
+#include "util.h"
+
+#define RUN_ID_BYTES	16
+#define EXEMPT_MAX	4096
+
+/* Everything that lives as long as the run. */
+struct run {
+	struct conf	 conf;
+	const char	*shown;
+	char		 name[LEASERUN_NAME_SIZE];
+	char		 run_id[2 * RUN_ID_BYTES + 1];
+	char		 owner[LEASERUN_OWNER_SIZE];
+	char		**argv;
+	struct guard_job job;
+	struct deadline_page *page;
+	pid_t		 exempt[EXEMPT_MAX];
+	size_t		 nexempt;
+};
+
+static const char *const own_variables[] = {
+	"LEASERUN_NAME", "LEASERUN_FENCE_TOKEN", "LEASERUN_OWNER",
+	"LEASERUN_TTL", "LEASERUN_RUN_ID", "LEASERUN_CHAIN",
+	"LEASERUN_BACKEND",
+};
+
+#define NOWN	(sizeof(own_variables) / sizeof(own_variables[0]))
+
+static void
+print_help(void)
+{
+	printf("usage: leaserun run [OPTION]... NAME [--] COMMAND [ARG]...\n\n"
+	    "Runs COMMAND while this host holds the lease NAME.\n\n");
+	conf_print_options(CONF_RUN);
+	printf("\nExit status: the command's; 64 usage, 69 store cannot "
+	    "answer, 70 internal,\n74 not recorded, 75 held elsewhere, 77 "
+	    "refused by the store, 78 configuration,\n79 lease lost, 124 "
+	    "ended by --max-run, 126 cannot be executed, 127 not found.\n"
+	    "See leaserun(1).\n");
+}
+
+static int
+usage_error(const char *what, const char *word)
+{
+	log_error("run: %s%s%s%s; see 'leaserun run --help'", what,
+	    word == NULL ? "" : " '", word == NULL ? "" : word,
+	    word == NULL ? "" : "'");
+	return EXIT_USAGE;
+}
+
+/* NAME [--] COMMAND [ARG]...; only NAME may stand before a `--'. */
+static int
+read_operands(struct run *r, int argc, char *argv[], int first)
+{
+	const char *wrong;
+	int i;
+
+	if (first >= argc)
+		return usage_error("the name of the lease is missing", NULL);
+	r->shown = argv[first];
+	wrong = name_encode(r->shown, r->name, sizeof(r->name));
+	if (wrong != NULL) {
+		log_error("run: the name '%.200s' %s; see 'leaserun run "
+		    "--help'", r->shown, wrong);
+		return EXIT_USAGE;
+	}
+	for (i = first + 2; i < argc; i++) {
+		if (strcmp(argv[i], "--") == 0 &&
+		    strcmp(argv[first + 1], "--") != 0) {
+			log_error("run: one word is the name, but '%s' stands "
+			    "before '--' as well; write NAME -- COMMAND; see "
+			    "'leaserun run --help'", argv[first + 1]);
+			return EXIT_USAGE;
+		}
+	}
+	first++;
+	if (first < argc && strcmp(argv[first], "--") == 0)
+		first++;
+	if (first >= argc)
+		return usage_error("the command is missing after", r->shown);
+	if (argv[first][0] == '\0')
+		return usage_error("the command is empty after", r->shown);
+	r->argv = argv + first;
+	return 0;
+}
+
+/* Options that later parts of the contract need are not quietly ignored. */
+static int
+check_supported(const struct conf *conf)
+{
+	if (conf->once != NULL || conf->once_per != 0)
+		return usage_error("not supported by any backend yet:",
+		    conf->once != NULL ? "--once" : "--once-per");
+	if (conf->events != NULL || conf->metrics != NULL)
+		return usage_error("not written yet:",
+		    conf->events != NULL ? "--events" : "--metrics");
+	return 0;
+}
+
+/* Label and random bits; the label alone is never the identity. */
+static int
+make_owner(struct run *r)
+{
+	char label[LEASERUN_OWNER_SIZE - 2 * RUN_ID_BYTES - 1];
+	const char *wrong;
+
+	if (random_hex(r->run_id, RUN_ID_BYTES) == -1) {
+		log_error("cannot get random bytes: %s", strerror(errno));
+		return EXIT_INTERNAL;
+	}
+	wrong = name_encode(r->conf.owner, label, sizeof(label));
+	if (wrong != NULL)
+		return usage_error("--owner is not usable:", r->conf.owner);
+	snprintf(r->owner, sizeof(r->owner), "%s:%s", label, r->run_id);
+	return 0;
+}
+
+static bool
+is_own_variable(const struct run *r, const char *entry)
+{
+	const char *extra = r->conf.token_env;
+	size_t i, len;
+
+	for (i = 0; i < NOWN; i++) {
+		len = strlen(own_variables[i]);
+		if (strncmp(entry, own_variables[i], len) == 0 &&
+		    entry[len] == '=')
+			return true;
+	}
+	len = extra == NULL ? 0 : strlen(extra);
+	return len > 0 && strncmp(entry, extra, len) == 0 &&
+	    entry[len] == '=';
+}
+
+/* Digits to be filled in by the guard; the text after `=' is returned. */
+static char *
+make_room(char **slot, const char *name, const char *text)
+{
+	*slot = xcalloc(1, strlen(name) + 64);
+	sprintf(*slot, "%s=%s", name, text);
+	return *slot + strlen(name) + 1;
+}
+
+/* The command's environment: inherited, but for what is ours. */
+static void
+make_environment(struct run *r, const char *chain)
+{
+	size_t n = 0, i;
+	char **env, ttl[32], *url;
+
+	for (i = 0; environ[i] != NULL; i++)
+		;
+	env = xcalloc(i + NOWN + 2, sizeof(*env));
+	for (i = 0; environ[i] != NULL; i++) {
+		if (!is_own_variable(r, environ[i]))
+			env[n++] = environ[i];
+	}
+	url = url_without_password(r->conf.backend);
+	env[n++] = xasprintf("LEASERUN_NAME=%s", r->shown);
+	env[n++] = xasprintf("LEASERUN_OWNER=%s", r->conf.owner);
+	env[n++] = xasprintf("LEASERUN_RUN_ID=%s", r->run_id);
+	env[n++] = xasprintf("LEASERUN_CHAIN=%s%s%s", chain,
+	    *chain == '\0' ? "" : " ", r->owner);
+	env[n++] = xasprintf("LEASERUN_BACKEND=%s", url);
+	free(url);
+	snprintf(ttl, sizeof(ttl), "%lld",
+	    (long long)(r->conf.ttl / NS_PER_S));
+	r->job.ttl_text = make_room(&env[n++], "LEASERUN_TTL", ttl);
+	r->job.token_text[0] = make_room(&env[n++], "LEASERUN_FENCE_TOKEN", "");
+	if (r->conf.token_env != NULL)
+		r->job.token_text[1] = make_room(&env[n++], r->conf.token_env,
+		    "");
+	r->job.envp = env;
+}
+
+/* What decides how the job is run, and who is not part of it. */
+static int
+prepare_job(struct run *r)
+{
+	struct sigaction chld, dfl = { .sa_handler = SIG_DFL };
+	ssize_t n;
+
+	if (tree_init() == -1) {
+		log_error("/proc %s: without it the processes of the job "
+		    "cannot be found; mount it (in a new pid namespace: "
+		    "unshare --mount-proc)", errno == ESRCH ? "belongs to "
+		    "another pid namespace" : "cannot be used");
+		return EXIT_CONFIG;
+	}
+	n = tree_children(r->exempt, EXEMPT_MAX);
+	r->nexempt = n < 0 ? 0 : (size_t)n;
+	r->job.argv = r->argv;
+	r->job.schedule.ttl = r->conf.ttl;
+	r->job.schedule.renew_every = r->conf.renew_every;
+	r->job.schedule.grace = r->conf.grace;
+	r->job.max_run = r->conf.max_run;
+	r->job.kill_leftovers = r->conf.leftovers == LEFTOVERS_KILL;
+	r->job.leave_leftovers = r->conf.leftovers == LEFTOVERS_LEAVE;
+	r->job.keeper_group = getpgrp();
+	r->job.own_group = r->job.keeper_group != 0 && !tree_has_terminal();
+	/* An ignored SIGCHLD would take the children's statuses from us. */
+	sigaction(SIGCHLD, &dfl, &chld);
+	r->job.ignore_chld = chld.sa_handler == SIG_IGN;
+	return 0;
+}
+
+static struct deadline_page *
+make_page(void)
+{
+	void *page;
+
+	page = mmap(NULL, sizeof(struct deadline_page), PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return page == MAP_FAILED ? NULL : page;
+}
+
+static int
+run(struct run *r, const char *chain)
+{
+	struct keeper_setup s = {
+		.conf = &r->conf, .shown = r->shown, .name = r->name,
+		.owner = r->owner, .chain = chain, .command = r->argv[0],
+		.exempt = r->exempt, .nexempt = r->nexempt,
+	};
+	int fds[2], status;
+
+	if ((s.page = make_page()) == NULL || link_pair(fds) == -1) {
+		log_error("cannot prepare the run: %s", strerror(errno));
+		return EXIT_INTERNAL;
+	}
+	/* Until the handlers are there; the guard keeps them blocked. */
+	signals_block(&r->job.mask);
+	if ((s.guard = fork()) == 0) {
+		close(fds[0]);
+		_exit(guard_run(fds[1], s.page, &r->job));
+	}
+	if (s.guard == -1) {
+		log_error("cannot start the guard: %s", strerror(errno));
+		return EXIT_INTERNAL;
+	}
+	close(fds[1]);
+	s.link = fds[0];
+	status = keeper_run(&s);
+	conf_free(&r->conf);
+	signals_leave(status);
+}
+
+int
+cmd_run(int argc, char *argv[])
+{
+	static struct run r;
+	struct conf_error err;
+	const char *chain = getenv("LEASERUN_CHAIN");
+	int first, status;
+
+	if (conf_load(&r.conf, CONF_RUN, argc, argv, &first, &err) == -1) {
+		log_error("%s", err.text);
+		return err.status;
+	}
+	if (r.conf.help) {
+		print_help();
+		return EXIT_OK;
+	}
+	log_open(r.conf.log == NULL ? "stderr" : r.conf.log, r.conf.log_level);
+	if (r.conf.password_in_argv)
+		log_warning("a password on the command line shows in ps; put "
+		    "it into a file that only you may read");
+	if (chain == NULL || !text_is_clean(chain))
+		chain = "";
+	chain = xstrdup(chain);
+	if ((status = read_operands(&r, argc, argv, first)) != 0 ||
+	    (status = check_supported(&r.conf)) != 0 ||
+	    (status = make_owner(&r)) != 0 ||
+	    (status = prepare_job(&r)) != 0)
+		return status;
+	make_environment(&r, chain);
+	return run(&r, chain);
+}

@@ -1,0 +1,364 @@
+/*
+ * Signal handlers of the keeper, and the ways it stops and dies.  A handler
+ * must use system calls only, and must work while a library blocks.
+ */
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "signals.h"
+#include "timeutil.h"
+#include "util.h"
+
+/* How long a handler may go on killing when the guard is gone. */
+#define HANDLER_SPELL	(2 * NS_PER_S)
+/* A wait that is cancelled is over after this, whatever a library does. */
+#define CANCEL_BOUND	(2 * NS_PER_S)
+
+static struct {
+	int		 link;
+	pid_t		 guard;
+	struct deadline_page *page;
+	const struct tree_exempt *exempt;
+	int		 event;
+	timer_t		 bound;
+	bool		 has_bound;
+} own = { .link = -1, .event = -1 };
+
+static volatile sig_atomic_t started, cancelled, stopped, bound_status;
+static const char *volatile bound_text;
+
+static void
+wake(void)
+{
+	uint64_t one = 1;
+
+	if (write(own.event, &one, sizeof(one)) == -1)
+		return;		/* full: it is readable all the same */
+}
+
+/* What ends a process that does not handle it. */
+static bool
+is_terminating(int signo)
+{
+	return signo != SIGCONT && signo != SIGURG && signo != SIGWINCH &&
+	    signo != SIGTSTP && signo != SIGTTIN && signo != SIGTTOU &&
+	    signo != SIGCHLD;
+}
+
+/* These reach the whole foreground group when the terminal sends them. */
+static bool
+is_from_terminal(int signo, const siginfo_t *si)
+{
+	return si->si_code == SI_KERNEL && (signo == SIGINT ||
+	    signo == SIGQUIT || signo == SIGTSTP || signo == SIGWINCH);
+}
+
+static void
+set_bound(int64_t at)
+{
+	struct itimerspec its = { 0 };
+
+	if (!own.has_bound)
+		return;
+	if (at != TIME_NEVER) {
+		its.it_value.tv_sec = at / NS_PER_S;
+		its.it_value.tv_nsec = at % NS_PER_S;
+	}
+	timer_settime(own.bound, TIMER_ABSTIME, &its, NULL);
+}
+
+static void
+on_signal(int signo, siginfo_t *si, void *context)
+{
+	struct link_msg msg = { .type = LINK_SIGNAL, .number = signo };
+	int saved = errno;
+
+	(void)context;
+	/* A pipe of ours broke, or a library aborts: not for the job. */
+	if ((si->si_code == SI_USER || si->si_code == SI_TKILL) &&
+	    si->si_pid == getpid())
+		return;
+	if (started) {
+		msg.reason = is_from_terminal(signo, si);
+		link_send(own.link, &msg, -1);
+	} else if (is_terminating(signo)) {
+		if (!cancelled) {
+			cancelled = signo;
+			bound_text = NULL;
+			bound_status = EXIT_SIGNAL + signo;
+			set_bound(time_add(now_ns(), CANCEL_BOUND));
+		}
+	} else if (signo == SIGTSTP || signo == SIGTTIN)
+		stopped = signo;
+	wake();
+	errno = saved;
+}
+
+bool
+signals_guard_ended(void)
+{
+	siginfo_t si;
+
+	si.si_pid = 0;
+	if (waitid(P_PID, (id_t)own.guard, &si,
+	    WEXITED | WNOHANG | WNOWAIT) == -1)
+		return true;
+	return si.si_pid == own.guard;
+}
+
+/*
+ * A guard that ended before the job was over: its orphans are ours by now.
+ * The job is killed here because the main loop may be inside a library that
+ * blocks; it looks again later and decides when nothing is left.
+ */
+static void
+kill_orphans(void)
+{
+	int64_t end = time_add(now_ns(), HANDLER_SPELL);
+	struct tree_survivor survivor;
+
+	do {
+		if (tree_kill(own.exempt, &survivor) == 0)
+			break;
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	} while (survivor.pid == 0 && now_ns() < end);
+}
+
+static void
+on_child(int signo)
+{
+	bool guard_ended = signals_guard_ended();
+	int saved = errno;
+
+	(void)signo;
+	if (started && guard_ended && !tree_busy() &&
+	    !atomic_load(&own.page->done))
+		kill_orphans();
+	/* A backend's own short-lived process is its own affair. */
+	if (started || guard_ended)
+		wake();
+	errno = saved;
+}
+
+static void
+on_bound(int signo, siginfo_t *si, void *context)
+{
+	struct pollfd err = { .fd = STDERR_FILENO, .events = POLLOUT };
+	const char *text = bound_text;
+
+	if (si->si_code != SI_TIMER) {
+		on_signal(signo, si, context);
+		return;
+	}
+	if (text != NULL && poll(&err, 1, 0) == 1 &&
+	    (err.revents & POLLOUT) != 0 &&
+	    write(STDERR_FILENO, text, strlen(text)) == -1)
+		text = NULL;
+	signals_leave(bound_status >= 0 ? W_EXITCODE(bound_status, 0) :
+	    -bound_status);
+}
+
+static bool
+is_relayed(int signo)
+{
+	struct sigaction old;
+
+	switch (signo) {
+	case SIGKILL:
+	case SIGSTOP:
+	case SIGCHLD:
+	case SIGTTOU:
+	case SIGSEGV:
+	case SIGBUS:
+	case SIGFPE:
+	case SIGILL:
+	case SIGTRAP:
+	case SIGSYS:
+		return false;
+	default:
+		break;
+	}
+	/* The C library keeps a few of the first real-time ones. */
+	if (sigaction(signo, NULL, &old) == -1)
+		return false;
+	return old.sa_handler != SIG_IGN;
+}
+
+static int
+make_bound(int signo)
+{
+	struct sigevent ev = { 0 };
+
+	ev.sigev_notify = SIGEV_SIGNAL;
+	ev.sigev_signo = signo;
+	if (timer_create(CLOCK_BOOTTIME, &ev, &own.bound) == -1)
+		return -1;
+	own.has_bound = true;
+	return 0;
+}
+
+int
+signals_init(int link, pid_t guard, struct deadline_page *page,
+    const struct tree_exempt *exempt)
+{
+	struct sigaction relay = { .sa_flags = SA_RESTART | SA_SIGINFO };
+	struct sigaction child = { .sa_flags = SA_RESTART };
+	struct sigaction bound = { .sa_flags = SA_SIGINFO };
+	struct sigaction ignore = { .sa_handler = SIG_IGN };
+	sigset_t none;
+	int signo;
+
+	own.link = link;
+	own.guard = guard;
+	own.page = page;
+	own.exempt = exempt;
+	own.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (own.event == -1 || make_bound(SIGRTMAX) == -1)
+		return -1;
+	relay.sa_sigaction = on_signal;
+	child.sa_handler = on_child;
+	bound.sa_sigaction = on_bound;
+	sigfillset(&relay.sa_mask);
+	sigfillset(&child.sa_mask);
+	sigfillset(&bound.sa_mask);
+	for (signo = 1; signo < SIGRTMAX; signo++) {
+		if (is_relayed(signo))
+			sigaction(signo, &relay, NULL);
+	}
+	sigaction(SIGRTMAX, &bound, NULL);
+	sigaction(SIGCHLD, &child, NULL);
+	/* A background run under `stty tostop' must not stop the heartbeat. */
+	sigaction(SIGTTOU, &ignore, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	return 0;
+}
+
+int
+signals_fd(void)
+{
+	return own.event;
+}
+
+void
+signals_clear(void)
+{
+	uint64_t count;
+
+	while (read(own.event, &count, sizeof(count)) == -1 && errno == EINTR)
+		;
+}
+
+int
+signals_cancelled(void)
+{
+	return cancelled;
+}
+
+int
+signals_take_stop(void)
+{
+	int signo = stopped;
+
+	stopped = 0;
+	return signo;
+}
+
+bool
+signals_start(struct link_msg *msg, int hold_fd)
+{
+	sigset_t saved;
+	bool sent = false;
+
+	signals_block(&saved);
+	errno = 0;
+	if (!cancelled && link_send(own.link, msg, hold_fd) == 0) {
+		sent = true;
+		started = 1;
+	}
+	signals_restore(&saved);
+	return sent;
+}
+
+void
+signals_block(sigset_t *saved)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, saved);
+}
+
+void
+signals_restore(const sigset_t *saved)
+{
+	sigprocmask(SIG_SETMASK, saved, NULL);
+}
+
+void
+signals_bound(int64_t at, int status, const char *text)
+{
+	sigset_t saved;
+
+	signals_block(&saved);
+	/* A cancelled wait has its own, shorter bound. */
+	if (!cancelled || started) {
+		bound_status = status;
+		bound_text = text;
+		set_bound(at);
+	}
+	signals_restore(&saved);
+}
+
+void
+signals_stop_self(int signo)
+{
+	struct sigaction old, dfl = { .sa_handler = SIG_DFL };
+	sigset_t one, saved;
+
+	if (signo == SIGSTOP) {
+		kill(getpid(), SIGSTOP);
+		return;
+	}
+	signals_block(&saved);
+	sigaction(signo, &dfl, &old);
+	kill(getpid(), signo);
+	sigemptyset(&one);
+	sigaddset(&one, signo);
+	sigprocmask(SIG_UNBLOCK, &one, NULL);	/* here it stops */
+	sigaction(signo, &old, NULL);
+	signals_restore(&saved);
+}
+
+void
+signals_leave(int wait_status)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+	struct rlimit none = { 0, 0 };
+	sigset_t one;
+	int signo;
+
+	if (WIFSIGNALED(wait_status) && getpid() != 1) {
+		signo = WTERMSIG(wait_status);
+		setrlimit(RLIMIT_CORE, &none);
+		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+		sigaction(signo, &dfl, NULL);
+		sigemptyset(&one);
+		sigaddset(&one, signo);
+		kill(getpid(), signo);
+		sigprocmask(SIG_UNBLOCK, &one, NULL);
+	}
+	_exit(WIFSIGNALED(wait_status) ? EXIT_SIGNAL + WTERMSIG(wait_status) :
+	    WEXITSTATUS(wait_status));
+}

@@ -1,0 +1,66 @@
+/*
+ * The keeper's signals.  Handlers relay to the guard, end the job when the
+ * guard is gone, and cut short a library that blocks too long; they use system
+ * calls only.  One keeper a process.
+ */
+#ifndef SIGNALS_H
+#define SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "guard.h"
+#include "link.h"
+#include "tree.h"
+
+/*
+ * Installs the handlers and unblocks everything.  What was ignored stays
+ * ignored.  All pointers stay valid; *exempt may be changed with signals
+ * blocked.  -1 and errno.
+ */
+int	signals_init(int link, pid_t guard, struct deadline_page *,
+	    const struct tree_exempt *);
+
+/* Readable when a signal came that the main loop should look at. */
+int	signals_fd(void);
+void	signals_clear(void);
+
+/* The first terminating signal that came before the start, or 0. */
+int	signals_cancelled(void);
+
+/* A stop signal that came before the start, once; or 0. */
+int	signals_take_stop(void);
+
+/*
+ * Sends LINK_START unless a terminating signal was there first: the order on
+ * the link is then the order of events.  False: cancelled, or (errno != 0) not
+ * sent.
+ */
+bool	signals_start(struct link_msg *, int hold_fd);
+
+/* For changes of what a handler reads. */
+void	signals_block(sigset_t *saved);
+void	signals_restore(const sigset_t *saved);
+
+/*
+ * From `at' on the process leaves with this exit status, even from inside a
+ * library; text is a whole line for standard error, or NULL.  TIME_NEVER
+ * disarms.
+ */
+void	signals_bound(int64_t at, int status, const char *text);
+
+/* Whether the guard has ended (it is not reaped). */
+bool	signals_guard_ended(void);
+
+/* Stops this process the way signo does; returns when it is continued. */
+void	signals_stop_self(int signo);
+
+/*
+ * Leaves as a wait status says: exits, or dies of the same signal without a
+ * core; as PID 1 exits with 128 + N.
+ */
+void	signals_leave(int wait_status) __attribute__((noreturn));
+
+#endif

@@ -1,0 +1,411 @@
+/*
+ * Opens the backend, acquires, waits, gives up, renews and releases on the
+ * keeper's behalf.  Must never read "cannot tell" as "held" or as "lost".
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "signals.h"
+#include "store.h"
+#include "timeutil.h"
+#include "util.h"
+
+#define CANCEL_BOUND	(2 * NS_PER_S)
+#define BACKOFF_MIN	(100 * NS_PER_MS)
+#define BACKOFF_MAX	(2 * NS_PER_S)
+#define PROGRESS_EVERY	(10 * NS_PER_S)
+#define WAIT_FDS	14
+
+static const char hangs[] =
+    "leaserun: the store's library does not come back, giving up\n";
+
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Whole seconds, or milliseconds below one, for people. */
+static const char *
+human(int64_t ms, char *buf, size_t size)
+{
+	duration_format((ms < 1000 ? ms : ms - ms % 1000) * NS_PER_MS, buf,
+	    size);
+	return buf;
+}
+
+/* "'LABEL' (host 'HOST', pid N), for 3m, free in at most 20s" */
+static void
+describe(const struct leaserun_entry *e, char *text, size_t size)
+{
+	char held[32], left[32];
+	size_t used;
+
+	snprintf(text, size, "'%s' (host '%s', pid %" PRId64 ", token %" PRIu64
+	    ")", e->label, e->host, e->pid, e->token);
+	used = strlen(text);
+	if (e->held_for_ms >= 0)
+		snprintf(text + used, size - used, " for %s",
+		    human(e->held_for_ms, held, sizeof(held)));
+	used = strlen(text);
+	if (e->expires_in_ms >= 0)
+		snprintf(text + used, size - used,
+		    ", free in at most %s unless renewed",
+		    human(e->expires_in_ms, left, sizeof(left)));
+}
+
+static void
+tell_progress(struct store *st)
+{
+	char text[256], waited[32];
+
+	if (!st->is_held)
+		return;
+	describe(&st->holder, text, sizeof(text));
+	log_notice("'%s': waiting since %s; held by %s", st->s->shown,
+	    human((now_ns() - st->wait_since) / NS_PER_MS, waited,
+	    sizeof(waited)), text);
+}
+
+static struct store *
+store_of(const struct leaserun_host *host)
+{
+	return host->keeper;
+}
+
+/*
+ * The only place where a backend waits.  The bound on a library that blocks is
+ * off meanwhile: here nothing can hang.
+ */
+static enum leaserun_result
+host_wait(const struct leaserun_host *host, struct pollfd *fds, unsigned int n,
+    int64_t deadline)
+{
+	struct store *st = store_of(host);
+	struct pollfd all[WAIT_FDS + 3];
+	unsigned int i;
+	int rc;
+
+	if (n > WAIT_FDS)
+		return LEASERUN_UNAVAILABLE;
+	memcpy(all, fds, n * sizeof(*fds));
+	all[n] = (struct pollfd){ .fd = st->timer, .events = POLLIN };
+	all[n + 1] = (struct pollfd){
+		.fd = st->is_releasing ? -1 : signals_fd(), .events = POLLIN };
+	all[n + 2] = (struct pollfd){
+		.fd = st->is_releasing ? -1 : st->s->link, .events = POLLIN };
+	if (st->is_acquiring)
+		signals_bound(TIME_NEVER, 0, NULL);
+	for (;;) {
+		timer_arm(st->timer, earlier(deadline, st->progress_at));
+		rc = poll(all, n + 3, -1);
+		timer_clear(st->timer);
+		if (rc == -1 && errno != EINTR)
+			return LEASERUN_UNAVAILABLE;
+		if (rc == -1)
+			continue;
+		if (all[n + 1].revents != 0 || all[n + 2].revents != 0)
+			return LEASERUN_INTERRUPTED;
+		for (i = 0; i < n; i++) {
+			fds[i].revents = all[i].revents;
+			rc -= all[i].revents != 0;
+		}
+		if (all[n].revents == 0 || rc == 0 || now_ns() >= deadline)
+			break;
+		tell_progress(st);
+		st->progress_at = time_add(now_ns(), PROGRESS_EVERY);
+	}
+	if (st->is_acquiring)
+		signals_bound(time_add(now_ns(), time_add(CANCEL_BOUND,
+		    st->s->conf->connect_timeout)), EXIT_UNAVAILABLE, hangs);
+	return LEASERUN_OK;
+}
+
+/* Whether the owner is one of the runs that we are part of. */
+static bool
+is_in_chain(const char *chain, const char *owner)
+{
+	size_t len = strlen(owner);
+	const char *p = chain;
+
+	while (len > 0 && (p = strstr(p, owner)) != NULL) {
+		if ((p == chain || p[-1] == ' ') &&
+		    (p[len] == '\0' || p[len] == ' '))
+			return true;
+		p += len;
+	}
+	return false;
+}
+
+static bool
+host_holder(const struct leaserun_host *host,
+    const struct leaserun_entry *entry)
+{
+	struct store *st = store_of(host);
+	char text[256];
+	bool is_new;
+
+	is_new = !st->is_held || strcmp(st->holder.owner, entry->owner) != 0;
+	st->holder = *entry;
+	st->is_held = true;
+	st->heard_at = now_ns();
+	if (is_in_chain(st->s->chain, entry->owner)) {
+		st->is_outer = true;
+		return false;
+	}
+	if (is_new) {
+		describe(entry, text, sizeof(text));
+		log_info("'%s': held by %s", st->s->shown, text);
+	}
+	return st->s->conf->wait > 0;
+}
+
+bool
+store_events(struct store *st)
+{
+	int signo;
+
+	signals_clear();
+	if (signals_cancelled()) {
+		st->leave = EXIT_SIGNAL + signals_cancelled();
+		return true;
+	}
+	if (signals_guard_ended()) {
+		log_error("'%s': the guard is gone, the command is not "
+		    "started", st->s->shown);
+		st->leave = EXIT_INTERNAL;
+		return true;
+	}
+	if ((signo = signals_take_stop()) != 0)
+		signals_stop_self(signo);
+	return false;
+}
+
+void
+store_pause(struct store *st, int64_t at)
+{
+	host_wait(&st->plugin.host, NULL, 0, at);
+}
+
+static void
+setup_host(struct store *st, const struct keeper_setup *s)
+{
+	memset(st, 0, sizeof(*st));
+	st->s = s;
+	st->timer = -1;
+	st->progress_at = TIME_NEVER;
+	st->heard_at = st->wait_since = now_ns();
+	st->plugin.host.keeper = st;
+	st->plugin.host.wait = host_wait;
+	st->plugin.host.holder = host_holder;
+	/* Someone who looks on wants to know why nothing happens. */
+	if (s->conf->wait > 0 && (log_level() >= LOG_LEVEL_INFO ||
+	    isatty(STDERR_FILENO)))
+		st->progress_at = time_add(now_ns(), PROGRESS_EVERY);
+}
+
+/* What may have been granted is given back, within two seconds. */
+static void
+abandon(struct store *st, int status)
+{
+	int64_t limit = time_add(now_ns(), CANCEL_BOUND);
+
+	st->is_releasing = true;
+	signals_bound(limit, status, NULL);
+	st->plugin.ops->abandon(st->plugin.self, st->s->name, st->s->owner,
+	    limit);
+	signals_bound(TIME_NEVER, 0, NULL);
+}
+
+/* Held elsewhere: quiet, unless someone should look. */
+static int
+skip(struct store *st)
+{
+	const struct conf *conf = st->s->conf;
+	char text[256], blocked[32];
+
+	if (st->is_outer) {
+		log_error("'%s' is held by an outer run of this one, which "
+		    "would wait for itself; use another name", st->s->shown);
+		return EXIT_USAGE;
+	}
+	describe(&st->holder, text, sizeof(text));
+	if (conf->complain_after != TIME_NEVER && st->is_held &&
+	    st->holder.held_for_ms >= conf->complain_after / NS_PER_MS) {
+		log_error("'%s' has been blocked for %s by %s", st->s->shown,
+		    human(st->holder.held_for_ms, blocked, sizeof(blocked)),
+		    text);
+		return EXIT_HELD;
+	}
+	if (conf->wait > 0)
+		log_info("'%s': not run, the wait ran out", st->s->shown);
+	else
+		log_info("'%s': not run, it is held", st->s->shown);
+	return conf->conflict_exit_code;
+}
+
+/* Why there is no lease, said once; the exit status. */
+static int
+refuse(struct store *st, enum leaserun_result result)
+{
+	switch (result) {
+	case LEASERUN_HELD:
+		return skip(st);
+	case LEASERUN_DONE:
+		log_info("'%s': not run, it is done", st->s->shown);
+		return EXIT_OK;
+	case LEASERUN_UNAVAILABLE:
+	case LEASERUN_INTERRUPTED:
+	case LEASERUN_OK:
+	case LEASERUN_LOST:
+		log_error("'%s': the store cannot be reached or cannot "
+		    "answer, the command is not started: %s", st->s->shown,
+		    st->plugin.error);
+		return EXIT_UNAVAILABLE;
+	case LEASERUN_DENIED:
+	case LEASERUN_MISCONFIGURED:
+		break;
+	}
+	log_error("'%s': %s", st->s->shown, st->plugin.error);
+	return plugin_exit_status(result);
+}
+
+/* Until when one call of acquire() may go on. */
+static int64_t
+acquire_deadline(const struct store *st, int64_t limit)
+{
+	if (st->s->conf->wait > 0)
+		return limit;
+	return time_add(st->wait_since, st->s->conf->connect_timeout);
+}
+
+static bool
+is_hopeless(const struct store *st, int64_t limit, int64_t now)
+{
+	return now >= limit ||
+	    now >= time_add(st->heard_at, st->s->conf->connect_timeout);
+}
+
+/* Repeats the same request while the answer is not one. */
+static enum leaserun_result
+acquire(struct store *st, const struct leaserun_request *request,
+    struct leaserun_grant *grant)
+{
+	const struct conf *conf = st->s->conf;
+	int64_t limit = TIME_NEVER, backoff = BACKOFF_MIN;
+	enum leaserun_result result;
+
+	if (conf->wait > 0)
+		limit = time_add(st->wait_since, conf->wait);
+	for (;;) {
+		signals_bound(time_add(now_ns(), time_add(CANCEL_BOUND,
+		    conf->connect_timeout)), EXIT_UNAVAILABLE, hangs);
+		result = st->plugin.ops->acquire(st->plugin.self, request,
+		    acquire_deadline(st, limit), grant);
+		signals_bound(TIME_NEVER, 0, NULL);
+		if (result != LEASERUN_UNAVAILABLE &&
+		    result != LEASERUN_INTERRUPTED)
+			return result;
+		if (store_events(st))
+			return LEASERUN_INTERRUPTED;
+		if (result == LEASERUN_INTERRUPTED)
+			continue;
+		if (is_hopeless(st, limit, now_ns()))
+			return result;
+		log_debug("'%s': trying again: %s", st->s->shown,
+		    st->plugin.error);
+		store_pause(st, earlier(limit, time_add(now_ns(), backoff / 2 +
+		    (int64_t)random_below((uint64_t)backoff))));
+		backoff = earlier(2 * backoff, BACKOFF_MAX);
+		if (store_events(st))
+			return LEASERUN_INTERRUPTED;
+	}
+}
+
+static enum leaserun_result
+open_backend(struct store *st)
+{
+	struct leaserun_target target = {
+		.url = st->s->conf->backend,
+		.options = st->s->conf->options,
+		.noptions = st->s->conf->noptions,
+	};
+
+	return plugin_open(&st->plugin, &target, st->s->conf->module_dir);
+}
+
+bool
+store_acquire(struct store *st, const struct keeper_setup *s,
+    struct leaserun_grant *grant, int *status)
+{
+	char host[LEASERUN_HOST_SIZE] = "";
+	struct leaserun_request request = {
+		.name = s->name, .owner = s->owner, .label = s->conf->owner,
+		.host = host, .pid = getpid(), .ttl_ns = s->conf->ttl,
+		.min_hold_ns = s->conf->min_hold, .wait = s->conf->wait > 0,
+		.answer_ns = s->conf->connect_timeout,
+	};
+	enum leaserun_result result;
+
+	setup_host(st, s);
+	gethostname(host, sizeof(host) - 1);
+	if ((st->timer = timer_open()) == -1) {
+		log_error("cannot make a timer: %s", strerror(errno));
+		*status = EXIT_INTERNAL;
+		return false;
+	}
+	if ((result = open_backend(st)) != LEASERUN_OK) {
+		*status = refuse(st, result);
+		return false;
+	}
+	st->is_acquiring = true;
+	result = acquire(st, &request, grant);
+	st->is_acquiring = false;
+	st->progress_at = TIME_NEVER;
+	if (result == LEASERUN_OK)
+		return true;
+	*status = result == LEASERUN_INTERRUPTED ? st->leave :
+	    refuse(st, result);
+	if (result == LEASERUN_INTERRUPTED || result == LEASERUN_UNAVAILABLE)
+		abandon(st, *status);
+	return false;
+}
+
+enum leaserun_result
+store_renew(struct store *st, const struct leaserun_lease *lease,
+    int64_t deadline, struct leaserun_renewal *renewal)
+{
+	return st->plugin.ops->renew(st->plugin.self, lease, deadline, renewal);
+}
+
+enum leaserun_result
+store_release(struct store *st, const struct leaserun_lease *lease,
+    const struct leaserun_end *end, int64_t deadline)
+{
+	enum leaserun_result result;
+	int64_t backoff = BACKOFF_MIN;
+
+	st->is_releasing = true;
+	for (;;) {
+		result = st->plugin.ops->release(st->plugin.self, lease, end,
+		    deadline);
+		if (result == LEASERUN_OK || result == LEASERUN_LOST ||
+		    time_add(now_ns(), backoff) >= deadline)
+			return result;
+		store_pause(st, time_add(now_ns(), backoff));
+		backoff = earlier(2 * backoff, BACKOFF_MAX);
+	}
+}
+
+void
+store_close(struct store *st)
+{
+	if (st->timer != -1)
+		close(st->timer);
+	plugin_close(&st->plugin);
+}

@@ -1,0 +1,57 @@
+/*
+ * The keeper's calls into its backend: each with a deadline and a bound that
+ * holds even inside a library, repeated while that makes sense.
+ */
+#ifndef STORE_H
+#define STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "keeper.h"
+#include "plugin.h"
+
+struct store {
+	struct plugin	 plugin;	/* plugin.error: text of the last call */
+	const struct keeper_setup *s;
+	int		 timer;
+	bool		 is_acquiring;
+	bool		 is_releasing;	/* nothing interrupts it */
+	bool		 is_outer;	/* held by a run that we are part of */
+	bool		 is_held;	/* holder is filled in */
+	struct leaserun_entry holder;
+	int64_t		 heard_at;	/* the store last answered */
+	int64_t		 wait_since;
+	int64_t		 progress_at;
+	int		 leave;		/* exit status of store_events() */
+};
+
+/*
+ * Opens the backend and takes the lease, waiting as long as was asked for.
+ * True: granted.  False: everything is said and given back; *status is what to
+ * exit with.
+ */
+bool	store_acquire(struct store *, const struct keeper_setup *,
+	    struct leaserun_grant *, int *status);
+
+/* One attempt. */
+enum leaserun_result store_renew(struct store *, const struct leaserun_lease *,
+	    int64_t deadline, struct leaserun_renewal *);
+
+/* Tries until the deadline. */
+enum leaserun_result store_release(struct store *,
+	    const struct leaserun_lease *, const struct leaserun_end *,
+	    int64_t deadline);
+
+/*
+ * Before the command runs: looks at signals and at the guard; stops the
+ * process when that was asked for.  True: leave, with store->leave.
+ */
+bool	store_events(struct store *);
+
+/* Waits until `at', or until there are events. */
+void	store_pause(struct store *, int64_t at);
+
+void	store_close(struct store *);
+
+#endif

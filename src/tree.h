@@ -1,0 +1,88 @@
+/*
+ * A process tree: start its root, signal it, kill it, reap it.  Everything
+ * that is specific to Linux is here.  The caller is a child subreaper, so
+ * whatever is orphaned below it becomes its child.
+ *
+ * System calls only: no heap, no stdio, so that a signal handler can use it.
+ * Not reentrant: a handler checks tree_busy() first.
+ */
+#ifndef TREE_H
+#define TREE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Children (and theirs) that are not the job.  Owned by the caller. */
+struct tree_exempt {
+	const pid_t	*pids;
+	size_t		 n;
+};
+
+/* Someone whom we may not kill. */
+struct tree_survivor {
+	pid_t	pid;		/* 0: none */
+	uid_t	uid;
+};
+
+struct tree_command {
+	char *const	*argv;
+	char *const	*envp;
+	const sigset_t	*mask;		/* to restore */
+	bool		 ignore_chld;	/* SIGCHLD was ignored */
+	bool		 own_group;
+	int		 hold_fd;	/* inherited on a high number; -1 */
+};
+
+/*
+ * Makes the caller a child subreaper and opens /proc, close-on-exec.  -1 with
+ * errno: ENOENT without a usable /proc, ESRCH when /proc is of another pid
+ * namespace (its numbers must not be used), others.
+ */
+int	tree_init(void);
+
+bool	tree_busy(void);
+
+/* True with a controlling terminal. */
+bool	tree_has_terminal(void);
+
+/*
+ * Children of the caller, up to size of them, into pids.  The number, or -1.
+ */
+ssize_t	tree_children(pid_t *pids, size_t size);
+
+/*
+ * Forks and executes.  *exec_fd: close-on-exec end of a pipe; end of file once
+ * the command runs, an int errno when it cannot.  -1 with errno when no
+ * process could be made.
+ */
+pid_t	tree_spawn(const struct tree_command *, int *exec_fd);
+
+/* Reads what tree_spawn()'s pipe says: 0 it runs, > 0 errno, -1 not yet. */
+int	tree_exec_result(int exec_fd);
+
+/*
+ * Sends signo to every descendant once, and SIGCONT after it when cont.  What
+ * is forked meanwhile is caught up with.
+ */
+void	tree_signal(int signo, bool cont);
+
+/*
+ * One round of SIGKILL to every descendant; how many there were.  *survivor:
+ * the first that may not be killed.  None found does not prove that none is
+ * left; only ECHILD does.
+ */
+size_t	tree_kill(const struct tree_exempt *, struct tree_survivor *survivor);
+
+/* 'R', 'S', 'T', 'Z'... of any process; 0 when it cannot be told. */
+char	tree_state(pid_t);
+
+/*
+ * The name and the state of some process below the caller's child `guard', for
+ * a message; false when there is none.
+ */
+bool	tree_example(pid_t guard, pid_t *pid, char *name, size_t size,
+	    size_t *count);
+
+#endif

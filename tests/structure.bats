@@ -1,0 +1,143 @@
+# Holds the boundaries between the files: what may include, need, export and
+# load what.
+
+load helpers
+
+# The headers that a file may include, as patterns.
+allowed() {
+	local all="conf.h log.h name.h timeutil.h util.h"
+	local abi=../backends/leaserun-backend.h
+
+	case $1 in
+	src/main.c) echo "$all fence.h query.h run.h" ;;
+	src/run.[ch]) echo "$all run.h guard.h keeper.h link.h signals.h" \
+	    "tree.h" ;;
+	src/keeper.[ch]) echo "$all $abi keeper.h guard.h link.h plugin.h" \
+	    "report.h signals.h store.h tree.h" ;;
+	src/store.[ch]) echo "$all $abi store.h keeper.h plugin.h signals.h" ;;
+	src/signals.[ch]) echo "signals.h guard.h link.h timeutil.h tree.h" \
+	    "util.h" ;;
+	src/guard.[ch]) echo "guard.h link.h timeutil.h tree.h util.h" ;;
+	src/tree.[ch]) echo "tree.h timeutil.h util.h" ;;
+	src/link.[ch]) echo "link.h timeutil.h util.h" ;;
+	src/query.[ch] | src/show.[ch]) echo "$all $abi query.h show.h" \
+	    "plugin.h" ;;
+	src/fence.[ch]) echo "$all fence.h record.h" ;;
+	src/report.[ch]) echo "$all $abi report.h" ;;
+	src/plugin.[ch]) echo "$all $abi plugin.h ../backends/file.h" ;;
+	src/conf*.[ch]) echo "$all $abi conf*.h" ;;
+	src/record.[ch]) echo "record.h" ;;
+	src/log.[ch]) echo "log.h util.h" ;;
+	src/name.[ch]) echo "name.h" ;;
+	src/timeutil.[ch]) echo "timeutil.h" ;;
+	src/util.[ch]) echo "util.h" ;;
+	backends/file*.[ch]) echo "file*.h leaserun-backend.h" \
+	    "../src/record.h" ;;
+	backends/*.[ch]) echo "leaserun-backend.h" ;;
+	*) return 1 ;;
+	esac
+}
+
+# matches TEXT PATTERN...
+matches() {
+	local text=$1 pattern
+
+	shift
+	for pattern; do
+		# shellcheck disable=SC2053
+		[[ $text != $pattern ]] || return 0
+	done
+	return 1
+}
+
+# Undefined symbols of an object file, without those of sanitizers.
+needs() {
+	nm -u "$builddir/$1" | awk '{ print $NF }' |
+	    grep -vE '^__(asan|ubsan|sanitizer|sancov)_'
+}
+
+modules() {
+	find "$builddir/tests/.libs" "$builddir/backends/.libs" -name '*.so' \
+	    2>/dev/null
+}
+
+@test "every file includes only what its place allows" {
+	local file header bad=0
+	local -a list
+
+	cd "$srcdir"
+	for file in src/*.[ch] backends/*.[ch]; do
+		read -ra list < <(allowed "$file") ||
+		    { echo "$file: not in the table"; bad=1; continue; }
+		while read -r header; do
+			matches "$header" "${list[@]}" ||
+			    { echo "$file: includes $header"; bad=1; }
+		done < <(sed -n 's/^ *# *include *"\(.*\)".*/\1/p' "$file")
+	done
+	[ $bad -eq 0 ]
+}
+
+@test "no file of the program is longer than 500 lines" {
+	cd "$srcdir"
+	run awk 'FNR == 501 { print FILENAME }' src/*.[ch] backends/*.[ch]
+	assert_equal "$output" ""
+}
+
+@test "guard, tree and link need no loader and no library of a store" {
+	local object
+
+	for object in guard tree link; do
+		needs "src/$object.o" >symbols
+		[ -s symbols ]
+		run grep -E '^(dl(open|sym|close)|curl_|PQ|json_|cfg_)' symbols
+		assert_equal "$object: $output" "$object: "
+	done
+}
+
+@test "guard and link need no heap" {
+	local object
+
+	for object in guard link; do
+		needs "src/$object.o" >symbols
+		[ -s symbols ]
+		run grep -E '^(x?(malloc|calloc|realloc|strn?dup|v?asprintf)|free)$' \
+		    symbols
+		assert_equal "$object: $output" "$object: "
+	done
+}
+
+@test "the program is not linked to the libraries of a store" {
+	readelf -d "$LEASERUN" >dynamic
+	file_has dynamic NEEDED
+	run grep -E 'NEEDED.*lib(curl|pq)' dynamic
+	assert_equal "$output" ""
+}
+
+@test "a module exports leaserun_backend and nothing else" {
+	local module
+
+	[ -n "$(modules)" ]
+	for module in $(modules); do
+		run nm -D --defined-only --format=posix "$module"
+		assert_matches "$module: $output" \
+		    "^$module: leaserun_backend [A-Z] [^"$'\n'"]*\$"
+	done
+}
+
+@test "a running keeper and guard have loaded no library of a store" {
+	local keeper guard
+
+	mkfifo go
+	bg "$LEASERUN" run maps -- sh -c 'echo $PPID >guard; read -r _ <go'
+	keeper=$!
+	wait_until 10 test -s guard
+	guard=$(cat guard)
+	assert_equal "$(awk '/^PPid:/ { print $2 }' "/proc/$guard/status")" \
+	    "$keeper"
+	cat "/proc/$keeper/maps" "/proc/$guard/maps" >maps
+	file_has maps "${LEASERUN##*/}"
+	run grep -E 'lib(curl|pq)' maps
+	assert_equal "$output" ""
+	timeout 5 sh -c 'echo >go'
+	assert_ends 0 "$keeper"
+}

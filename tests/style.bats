@@ -1,0 +1,54 @@
+# How the text looks: KNF, shell and manual pages.
+
+load helpers
+
+# The members of an enum or an initialiser stand on lines as they please.
+without_lists() {
+	sed -z -e 's/,\n\n*\t*/, /g' -e 's/,*\n\t*}\([,;]\)/ }\1/g' \
+	    -e 's/\(= \|)\|enum \|enum [a-z_]* \){\n\t*/\1{ /g' "$1"
+}
+
+@test "the C is formatted as .clang-format says" {
+	local file bad=0
+
+	sed 's/^ColumnLimit: .*/ColumnLimit: 100000/' \
+	    "$srcdir/.clang-format" >.clang-format
+	for file in "$srcdir"/{src,backends,tests}/*.[ch]; do
+		sed -zf "$srcdir/tests/knf.sed" "$file" >is.c
+		clang-format --style=file --fallback-style=none is.c >should.c
+		diff -u --label "$file" --label "formatted" \
+		    <(without_lists is.c) <(without_lists should.c) || bad=1
+	done
+	[ $bad -eq 0 ]
+}
+
+@test "the C has at most 80 columns and no blank at the end of a line" {
+	local file
+
+	for file in "$srcdir"/{src,backends,tests}/*.[ch]; do
+		expand "$file" | grep -nE '^.{81}|[ ]$' |
+		    sed "s,^,$file:,"
+	done >bad
+	run cat bad
+	assert_equal "$output" ""
+}
+
+@test "shellcheck finds nothing in the scripts" {
+	local scripts
+
+	cd "$srcdir"
+	mapfile -t scripts < <(grep -rlE '^#!.*sh$|^# shellcheck shell=' \
+	    .ci contrib tests)
+	[ ${#scripts[@]} -ge 5 ]
+	shellcheck -x -P . "${scripts[@]}"
+}
+
+# A command in single quotes is for another shell, and it cannot follow `load'.
+@test "shellcheck finds nothing in the tests" {
+	cd "$srcdir"
+	shellcheck -s bats -e SC2016,SC2154 tests/*.bats
+}
+
+@test "mandoc finds nothing in the manual pages" {
+	mandoc -T lint -W warning "$srcdir"/man/*.[157]
+}
