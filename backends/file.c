@@ -48,6 +48,7 @@ struct held {
 	char		told_owner[LEASERUN_OWNER_SIZE];	/* this one */
 };
 
+/* Comes first: list, revoke, init and doctor know nothing but the directory. */
 struct file {
 	struct filedir	dir;
 	LIST_HEAD(, held) held;
@@ -139,7 +140,7 @@ held_new(const char *name, const char *owner)
 	return held;
 }
 
-/* Says whom we wait for, once for each; false: do not wait. */
+/* Says who has it, once for each holder; false: do not wait. */
 static bool
 tell_holder(const struct file *self, struct held *held, int dirfd)
 {
@@ -171,11 +172,9 @@ lock_lease(const struct file *self, struct held *held, int dirfd, bool wait,
 
 	if (!filelock_is_queued(&held->lock))
 		result = filelock_take(&held->lock);
-	while (result == LEASERUN_HELD && wait && host->now() < deadline) {
-		if (!tell_holder(self, held, dirfd))
-			break;
+	while (result == LEASERUN_HELD && tell_holder(self, held, dirfd) &&
+	    wait && host->now() < deadline)
 		result = filelock_wait(&held->lock, deadline);
-	}
 	return result;
 }
 
@@ -205,8 +204,8 @@ wait_hold(const struct file *self, struct held *held, int dirfd, bool wait,
 	const struct leaserun_host *host = self->dir.host;
 
 	filelock_drop(&held->lock);
-	if (!wait || host->now() >= deadline ||
-	    !tell_holder(self, held, dirfd))
+	if (!tell_holder(self, held, dirfd) || !wait ||
+	    host->now() >= deadline)
 		return LEASERUN_HELD;
 	return host->wait(host, NULL, 0, until < deadline ? until : deadline);
 }
@@ -433,27 +432,6 @@ give_back(const struct file *self, struct held *held,
 	return result;
 }
 
-/* A release whose answer was lost is repeated; the record tells. */
-static enum leaserun_result
-released_before(const struct file *self, const struct leaserun_lease *lease)
-{
-	enum leaserun_result result;
-	struct leaserun_entry entry;
-	struct fileinfo info;
-	int dirfd;
-
-	result = filedir_open(&self->dir, FILEDIR_USE, &dirfd);
-	if (result != LEASERUN_OK)
-		return result;
-	result = filelook(&self->dir, dirfd, lease->name, &info, &entry);
-	if (dirfd != -1)
-		close(dirfd);
-	if (result == LEASERUN_OK && (info.released != lease->token ||
-	    !fileinfo_is_owner(&info, lease->owner)))
-		result = LEASERUN_LOST;
-	return result;
-}
-
 static enum leaserun_result
 file_release(void *arg, const struct leaserun_lease *lease,
     const struct leaserun_end *end, int64_t deadline)
@@ -463,8 +441,9 @@ file_release(void *arg, const struct leaserun_lease *lease,
 
 	(void)deadline;
 	held = held_find(self, lease->name, lease->owner);
+	/* A release whose answer was lost is repeated; the record tells. */
 	if (held == NULL || held->token != lease->token)
-		return released_before(self, lease);
+		return filelook_released(&self->dir, lease);
 	return give_back(self, held, end);
 }
 
@@ -482,49 +461,6 @@ file_abandon(void *arg, const char *name, const char *owner, int64_t deadline)
 	return LEASERUN_OK;
 }
 
-/*
- * The rest is for people, and for any process.
- */
-
-static enum leaserun_result
-file_list(void *arg, const char *name, int64_t deadline, leaserun_entry_fn *fn,
-    void *fn_arg)
-{
-	struct file *self = arg;
-
-	(void)deadline;
-	return filelook_list(&self->dir, name, fn, fn_arg);
-}
-
-static enum leaserun_result
-file_revoke(void *arg, const struct leaserun_revoke *revoke, int64_t deadline,
-    struct leaserun_entry *entry)
-{
-	struct file *self = arg;
-
-	(void)deadline;
-	return filelook_revoke(&self->dir, revoke, entry);
-}
-
-static enum leaserun_result
-file_init(void *arg, const struct leaserun_init *init, int64_t deadline,
-    leaserun_line_fn *fn, void *fn_arg)
-{
-	struct file *self = arg;
-
-	(void)deadline;
-	return fileadmin_init(&self->dir, init, fn, fn_arg);
-}
-
-static enum leaserun_result
-file_doctor(void *arg, int64_t deadline, leaserun_line_fn *fn, void *fn_arg)
-{
-	struct file *self = arg;
-
-	(void)deadline;
-	return filedoctor(&self->dir, fn, fn_arg);
-}
-
 const struct leaserun_backend file_backend = {
 	.size = sizeof(struct leaserun_backend),
 	.version = LEASERUN_BACKEND_VERSION,
@@ -535,8 +471,9 @@ const struct leaserun_backend file_backend = {
 	.abandon = file_abandon,
 	.renew = file_renew,
 	.release = file_release,
-	.list = file_list,
-	.revoke = file_revoke,
-	.init = file_init,
-	.doctor = file_doctor,
+	/* For people, and for any process. */
+	.list = filelook_list,
+	.revoke = filelook_revoke,
+	.init = fileadmin_init,
+	.doctor = filedoctor,
 };

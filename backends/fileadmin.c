@@ -103,8 +103,8 @@ raise_locked(const struct filereport *report, int dirfd, uint64_t token)
 		result = filedir_fail(dir, "write", FLOOR_FILE, errno);
 		goto out;
 	}
-	filesay(report, LEASERUN_GOOD, "token", "no token up to %" PRIu64 " is "
-	    "granted from now on", token);
+	filesay(report, LEASERUN_GOOD, "token", "no token up to %" PRIu64
+	    " is granted from now on", token);
 out:
 	close(fd);
 	return result;
@@ -172,9 +172,10 @@ init_print(const struct filereport *report, bool missing, uint64_t token)
 }
 
 enum leaserun_result
-fileadmin_init(const struct filedir *dir, const struct leaserun_init *init,
+fileadmin_init(void *self, const struct leaserun_init *init, int64_t deadline,
     leaserun_line_fn *fn, void *arg)
 {
+	const struct filedir *dir = self;
 	const struct filereport report = { dir, fn, arg };
 	uint64_t token = init->raise_token;
 	enum leaserun_result result;
@@ -182,6 +183,7 @@ fileadmin_init(const struct filedir *dir, const struct leaserun_init *init,
 	bool missing;
 	int fd;
 
+	(void)deadline;		/* nothing here waits */
 	if (token >= (uint64_t)LEASERUN_TOKEN_MAX) {
 		dir->host->error(dir->host, "above %" PRIu64 " there is no "
 		    "token; give a lower number", token);
@@ -195,8 +197,8 @@ fileadmin_init(const struct filedir *dir, const struct leaserun_init *init,
 	result = filedir_open(dir, FILEDIR_MAKE, &fd);
 	if (result != LEASERUN_OK)
 		return result;
-	filesay(&report, LEASERUN_GOOD, "directory", missing ? "made '%s' with "
-	    "mode 0700" : "'%s' is there", dir->path);
+	filesay(&report, LEASERUN_GOOD, "directory", missing ?
+	    "made '%s' with mode 0700" : "'%s' is there", dir->path);
 	if (token > 0)
 		result = raise_floor(&report, fd, token);
 	close(fd);

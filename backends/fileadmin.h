@@ -22,8 +22,8 @@ void	 filesay(const struct filereport *, enum leaserun_verdict,
 enum leaserun_result fileadmin_floor(const struct filedir *, int dirfd,
 	    uint64_t *floor);
 
-/* As in struct leaserun_backend. */
-enum leaserun_result fileadmin_init(const struct filedir *,
-	    const struct leaserun_init *, leaserun_line_fn *, void *arg);
+/* As in struct leaserun_backend; self begins with a struct filedir. */
+enum leaserun_result fileadmin_init(void *self, const struct leaserun_init *,
+	    int64_t deadline, leaserun_line_fn *, void *arg);
 
 #endif

@@ -382,20 +382,29 @@ filedir_file(const struct filedir *dir, int dirfd, const char *file, bool make,
 	return LEASERUN_OK;
 }
 
-int
-filedir_peek(int dirfd, const char *file)
+enum leaserun_result
+filedir_peek(const struct filedir *dir, int dirfd, const char *file, int *out)
 {
+	enum leaserun_result result = LEASERUN_OK;
 	struct stat st;
 	int fd;
 
+	*out = -1;
+	if (dirfd == -1)
+		return LEASERUN_OK;
 	fd = openat(dirfd, file,
 	    O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (fd == -1)
-		return -1;
-	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode)) {
+		return errno == ENOENT ? LEASERUN_OK :
+		    file_fail(dir, dirfd, file, errno);
+	if (fstat(fd, &st) == -1)
+		result = filedir_fail(dir, "look at", file, errno);
+	else if (!S_ISREG(st.st_mode))
+		result = not_regular(dir, file);
+	if (result != LEASERUN_OK) {
 		close(fd);
-		errno = EISDIR;
-		return -1;
+		return result;
 	}
-	return fd;
+	*out = fd;
+	return LEASERUN_OK;
 }

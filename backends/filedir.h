@@ -48,8 +48,12 @@ int	 filedir_make(const char *path, bool parents);
 enum leaserun_result filedir_file(const struct filedir *, int dirfd,
 	    const char *file, bool make, int *fd);
 
-/* Opens one to read it, whoever it belongs to: the descriptor, or -1. */
-int	 filedir_peek(int dirfd, const char *file);
+/*
+ * Opens one to read it, whoever it belongs to.  One that is missing is OK and
+ * -1, as is every file of directory -1.
+ */
+enum leaserun_result filedir_peek(const struct filedir *, int dirfd,
+	    const char *file, int *fd);
 
 /*
  * Sets the text "cannot WHAT 'DIRECTORY/FILE': ERROR" with what to do next, and

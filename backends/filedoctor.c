@@ -44,9 +44,9 @@ check_directory(const struct filereport *report, const struct stat *st)
 		    "job; choose a directory of your own", path, mode);
 	else if (mode & S_IWGRP)
 		filesay(report, LEASERUN_NOTE, "directory", "'%s', owner uid "
-		    "%u, mode %04o: %s group %u", path, st->st_uid, mode, mode &
-		    S_ISGID ? "shared with" : "can be written by, but is not "
-		    "shared with (chmod g+s), ", st->st_gid);
+		    "%u, mode %04o: %s group %u", path, st->st_uid, mode,
+		    mode & S_ISGID ? "shared with" : "for lack of chmod g+s "
+		    "not shared with", st->st_gid);
 	else
 		filesay(report, LEASERUN_GOOD, "directory", "'%s', owner uid "
 		    "%u, mode %04o", path, st->st_uid, mode);
@@ -100,8 +100,8 @@ check_space(const struct filereport *report, int dirfd)
 	low = bytes < FREE_BYTES ||
 	    (fs.f_files > 0 && fs.f_favail < FREE_FILES);
 	filesay(report, low ? LEASERUN_WARN : LEASERUN_GOOD, "space", "%" PRIu64
-	    " MB and %ju files free%s", bytes >> 20, (uintmax_t)fs.f_favail, low
-	    ? "; new names will not fit" : "");
+	    " MB and %ju files free%s", bytes >> 20, (uintmax_t)fs.f_favail,
+	    low ? "; new names will not fit" : "");
 }
 
 /* Takes the lock of a scratch file and tests it from outside. */
@@ -122,8 +122,10 @@ check_lock(const struct filereport *report, int dirfd)
 		    "doctor is at work");
 		result = LEASERUN_OK;
 	} else if (result == LEASERUN_OK) {
-		fd = filedir_peek(dirfd, lock.file);
-		if (fd == -1 || filelock_test(fd, &busy, &queued) == -1)
+		result = filedir_peek(report->dir, dirfd, lock.file, &fd);
+		if (result != LEASERUN_OK)
+			goto out;
+		if (filelock_test(fd, &busy, &queued) == -1)
 			result = filedir_fail(report->dir, "test the lock of",
 			    lock.file, errno);
 		else
@@ -132,6 +134,7 @@ check_lock(const struct filereport *report, int dirfd)
 			    "sees it; choose a local file system that keeps "
 			    "locks");
 	}
+out:
 	if (fd != -1)
 		close(fd);
 	filelock_close(&lock);
@@ -205,10 +208,10 @@ check_record(const struct filereport *report, int dirfd, const char *file,
 	struct fileinfo info;
 	int fd;
 
-	if ((fd = filedir_peek(dirfd, file)) == -1 ||
+	if (filedir_peek(report->dir, dirfd, file, &fd) != LEASERUN_OK ||
 	    fileinfo_read(fd, &info) == -1)
-		filesay(report, LEASERUN_BAD, "record", "cannot read '%s': %s",
-		    file, strerror(errno));
+		filesay(report, LEASERUN_BAD, "record", "cannot read '%s'",
+		    file);
 	else if (info.record.state == RECORD_HALF)
 		filesay(report, LEASERUN_WARN, "record", "'%s' is half "
 		    "damaged; the next grant repairs it", file);
@@ -248,13 +251,15 @@ check_records(const struct filereport *report, int dirfd)
 }
 
 enum leaserun_result
-filedoctor(const struct filedir *dir, leaserun_line_fn *fn, void *arg)
+filedoctor(void *self, int64_t deadline, leaserun_line_fn *fn, void *arg)
 {
+	const struct filedir *dir = self;
 	const struct filereport report = { dir, fn, arg };
 	enum leaserun_result result;
 	struct stat st;
 	int fd;
 
+	(void)deadline;		/* nothing here waits but for the disk */
 	result = filedir_open(dir, FILEDIR_USE, &fd);
 	if (result != LEASERUN_OK)
 		return result;

@@ -1,12 +1,13 @@
 /*
- * doctor of the file backend, as in struct leaserun_backend.
+ * doctor of the file backend.
  */
 #ifndef FILEDOCTOR_H
 #define FILEDOCTOR_H
 
 #include "filedir.h"
 
-enum leaserun_result filedoctor(const struct filedir *, leaserun_line_fn *,
-	    void *arg);
+/* As in struct leaserun_backend; self begins with a struct filedir. */
+enum leaserun_result filedoctor(void *self, int64_t deadline,
+	    leaserun_line_fn *, void *arg);
 
 #endif

@@ -154,6 +154,8 @@ parse_end(const char *text, struct fileinfo *info)
 	info->end_status = (int)n;
 	get_number(text, "ended-ms", NUMBER_MAX, &info->end_ms);
 	get_number(text, "ran-ms", NUMBER_MAX, &info->ran_ms);
+	if (get_number(text, "unhold", 1, &n) && n == 1)
+		info->unheld = fileinfo_is_released(info);
 }
 
 /* A mark for somebody else, or for an earlier grant, is no mark. */
@@ -169,7 +171,8 @@ parse_mark(const char *text, struct fileinfo *info)
 	    (uint64_t)token != info->record.number)
 		return;
 	info->revoked = true;
-	info->unheld = get_number(text, "unhold", 1, &unhold) && unhold == 1;
+	if (get_number(text, "unhold", 1, &unhold) && unhold == 1)
+		info->unheld = true;
 }
 
 int
@@ -229,7 +232,10 @@ fileinfo_end(int fd, const struct fileinfo *info, uint64_t token,
 	bool ran = end->ran;
 
 	put_number(&text, "released", (int64_t)token);
-	/* One that never started leaves the last real end in its place. */
+	/* What never started has to hold nobody else back... */
+	if (!ran)
+		put_number(&text, "unhold", 1);
+	/* ...and leaves the last real end in its place. */
 	if (ran || info->has_end) {
 		put_number(&text, "status",
 		    ran ? end->status : info->end_status);

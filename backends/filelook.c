@@ -43,17 +43,6 @@ filelook_record(const struct filedir *dir, const char *file,
 	return LEASERUN_OK;
 }
 
-/* Opens a file to read it; one that is not there is -1. */
-static enum leaserun_result
-peek(const struct filedir *dir, int dirfd, const char *file, int *fd)
-{
-	*fd = -1;
-	if (dirfd == -1 || (*fd = filedir_peek(dirfd, file)) != -1 ||
-	    errno == ENOENT)
-		return LEASERUN_OK;
-	return filedir_fail(dir, "read", file, errno);
-}
-
 static enum leaserun_result
 look_at_lock(const struct filedir *dir, int dirfd, const char *file,
     struct stat *st, bool *busy, bool *queued)
@@ -63,7 +52,8 @@ look_at_lock(const struct filedir *dir, int dirfd, const char *file,
 
 	*busy = *queued = false;
 	memset(st, 0, sizeof(*st));
-	if ((result = peek(dir, dirfd, file, &fd)) != LEASERUN_OK || fd == -1)
+	result = filedir_peek(dir, dirfd, file, &fd);
+	if (result != LEASERUN_OK || fd == -1)
 		return result;
 	if (filelock_test(fd, busy, queued) == -1 || fstat(fd, st) == -1)
 		result = filedir_fail(dir, "test the lock of", file, errno);
@@ -78,7 +68,8 @@ look_at_record(const struct filedir *dir, int dirfd, const char *file,
 	enum leaserun_result result;
 	int fd;
 
-	if ((result = peek(dir, dirfd, file, &fd)) != LEASERUN_OK)
+	result = filedir_peek(dir, dirfd, file, &fd);
+	if (result != LEASERUN_OK)
 		return result;
 	if (fileinfo_read(fd, info) == -1)
 		result = filedir_fail(dir, "read", file, errno);
@@ -111,6 +102,26 @@ filelook(const struct filedir *dir, int dirfd, const char *name,
 		entry->renewed_ms = (int64_t)st.st_mtim.tv_sec * 1000 +
 		    st.st_mtim.tv_nsec / 1000000;
 	return filelook_record(dir, token, &info->record);
+}
+
+enum leaserun_result
+filelook_released(const struct filedir *dir, const struct leaserun_lease *lease)
+{
+	enum leaserun_result result;
+	struct leaserun_entry entry;
+	struct fileinfo info;
+	int dirfd;
+
+	result = filedir_open(dir, FILEDIR_LOOK, &dirfd);
+	if (result != LEASERUN_OK)
+		return result;
+	result = filelook(dir, dirfd, lease->name, &info, &entry);
+	if (dirfd != -1)
+		close(dirfd);
+	if (result == LEASERUN_OK && (info.released != lease->token ||
+	    !fileinfo_is_owner(&info, lease->owner)))
+		result = LEASERUN_LOST;
+	return result;
 }
 
 static bool
@@ -170,14 +181,16 @@ list_all(const struct filedir *dir, int dirfd, leaserun_entry_fn *fn, void *arg)
 }
 
 enum leaserun_result
-filelook_list(const struct filedir *dir, const char *name,
+filelook_list(void *self, const char *name, int64_t deadline,
     leaserun_entry_fn *fn, void *arg)
 {
+	const struct filedir *dir = self;
 	enum leaserun_result result;
 	struct leaserun_entry entry;
 	struct fileinfo info;
 	int dirfd;
 
+	(void)deadline;		/* nothing here waits */
 	result = filedir_open(dir, FILEDIR_LOOK, &dirfd);
 	if (result != LEASERUN_OK)
 		return result;
@@ -340,14 +353,16 @@ revoke_hold(const struct filedir *dir, int dirfd,
 }
 
 enum leaserun_result
-filelook_revoke(const struct filedir *dir, const struct leaserun_revoke *revoke,
-    struct leaserun_entry *out)
+filelook_revoke(void *self, const struct leaserun_revoke *revoke,
+    int64_t deadline, struct leaserun_entry *out)
 {
+	const struct filedir *dir = self;
 	enum leaserun_result result;
 	struct leaserun_entry entry;
 	struct fileinfo info;
 	int dirfd;
 
+	(void)deadline;
 	result = filedir_open(dir, FILEDIR_USE, &dirfd);
 	if (result != LEASERUN_OK)
 		return result;

@@ -19,10 +19,15 @@ enum leaserun_result filelook(const struct filedir *, int dirfd,
 enum leaserun_result filelook_record(const struct filedir *, const char *file,
 	    const struct record *);
 
-/* As in struct leaserun_backend. */
-enum leaserun_result filelook_list(const struct filedir *, const char *name,
-	    leaserun_entry_fn *, void *arg);
-enum leaserun_result filelook_revoke(const struct filedir *,
-	    const struct leaserun_revoke *, struct leaserun_entry *);
+/* OK when this very lease was given back, LOST when not. */
+enum leaserun_result filelook_released(const struct filedir *,
+	    const struct leaserun_lease *);
+
+/* As in struct leaserun_backend; self begins with a struct filedir. */
+enum leaserun_result filelook_list(void *self, const char *name,
+	    int64_t deadline, leaserun_entry_fn *, void *arg);
+enum leaserun_result filelook_revoke(void *self,
+	    const struct leaserun_revoke *, int64_t deadline,
+	    struct leaserun_entry *);
 
 #endif

@@ -61,7 +61,7 @@ enum leaserun_result {
 /* Why a lease was lost, beside LEASERUN_LOST. */
 enum leaserun_loss {
 	LEASERUN_LOSS_NONE = 0,
-	LEASERUN_LOSS_EXPIRED = 1,	/* it ran out at the store, still free */
+	LEASERUN_LOSS_EXPIRED = 1,	/* it ran out, nobody took it yet */
 	LEASERUN_LOSS_TAKEN = 2,	/* another holder has it now */
 	LEASERUN_LOSS_DELETED = 3,	/* its row, key or file is gone */
 	LEASERUN_LOSS_FORCED = 4	/* freed by revoke --force */
@@ -134,7 +134,7 @@ struct leaserun_lease {
 };
 
 struct leaserun_renewal {
-	int64_t		sent_ns;	/* taken before the confirming request */
+	int64_t		sent_ns;	/* taken before the request */
 	int64_t		ttl_ns;		/* granted; 0: does not expire */
 	bool		revoke;		/* someone asked us to end */
 	enum leaserun_loss loss;	/* with LEASERUN_LOST */
@@ -172,8 +172,8 @@ struct leaserun_host {
 	    struct pollfd *, unsigned int n, int64_t deadline_ns);
 
 	/*
-	 * acquire() says who holds the name, once and again when it changes,
-	 * before it waits.  False: do not wait, return HELD.
+	 * acquire() says who holds the name before it answers HELD or waits,
+	 * and again when that changes.  False: do not wait, return HELD.
 	 */
 	bool	(*holder)(const struct leaserun_host *,
 	    const struct leaserun_entry *);
@@ -243,7 +243,7 @@ struct leaserun_init {
 struct leaserun_backend {
 	uint32_t	size;		/* of this struct */
 	uint32_t	version;	/* LEASERUN_BACKEND_VERSION */
-	const char	*name;		/* "file", "postgres", "etcd" */
+	const char	*name;		/* "file", "postgres"... */
 
 	/*
 	 * Checks URL and options, allocates *self.  No network, no waiting, no

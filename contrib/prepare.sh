@@ -30,9 +30,9 @@ need_packages() {
 # copy_sources FROM TO: TO is made, with what autoreconf(1) sets up.
 copy_sources() {
 	mkdir "$2" &&
-	    tar -C "$1" -cf "$2.tar" --exclude='*.o' --exclude='*.lo' \
-		--exclude='*.la' --exclude=.libs --exclude=.deps \
-		--exclude=.dirstamp --exclude=src/leaserun \
+	    tar -C "$1" -cf "$2.tar" --exclude='*.[ao]' --exclude='*.l[ao]' \
+		--exclude='*.log' --exclude='*.trs' --exclude=.libs \
+		--exclude=.deps --exclude=.dirstamp --exclude=src/leaserun \
 		.ci .clang-format .gitignore COPYING Makefile.am README \
 		configure.ac backends contrib man src tests &&
 	    tar -C "$2" -xf "$2.tar" && rm "$2.tar" &&

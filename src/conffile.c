@@ -179,6 +179,8 @@ on_error(cfg_t *cfg, const char *fmt, va_list ap)
 {
 	if (strcmp(fmt, "no such option '%s'") == 0)
 		fmt = "unknown key '%s'";
+	else if (strcmp(fmt, "unexpected token '%s'") == 0)
+		fmt = "unexpected '%s', quotes may be missing";
 	current->line = cfg->line;
 	vsnprintf(current->said, sizeof(current->said), fmt, ap);
 	/* An address that lacks its quotes may come here in pieces. */
@@ -276,9 +278,9 @@ parse(struct source *source, char *text, size_t size)
 	if (cfg != NULL && (fp = fmemopen(text, size, "r")) != NULL) {
 		cfg_set_error_function(cfg, on_error);
 		if (cfg_parse_fp(cfg, fp) != CFG_SUCCESS)
-			file_fail(source,
-			    source->said[0] == '\0' ? cfg->line : source->line,
-			    "%s", source->said[0] == '\0' ? "syntax error" :
+			file_fail(source, source->said[0] == '\0' ?
+			    cfg->line : source->line, "%s",
+			    source->said[0] == '\0' ? "syntax error" :
 			    source->said);
 	} else
 		file_fail(source, 0, "cannot be read: %s", strerror(errno));

@@ -12,9 +12,9 @@
 /* KEY = VALUE as it stands somewhere; the strings are owned. */
 struct setting {
 	const struct key *key;
-	char		*value;		/* "KEY=VALUE" for an option; NULL: a
-					 * flag of the command line */
-	char		*job;		/* the title of its job block, or NULL */
+	char		*value;		/* "KEY=VALUE" for an option, NULL for
+					 * a flag of the command line */
+	char		*job;		/* title of its job block, or NULL */
 	int		 line;
 };
 

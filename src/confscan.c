@@ -1,9 +1,9 @@
 /*
- * Goes through a configuration file ahead of libconfuse, whose version 3.3
- * counts the lines of comments wrong, takes an unterminated comment for the end
- * of the file and needs no '}' there, refuses a comment between a key and its
- * value, skips '*' and '+', and drops the rest of a string after "\\0".  Must never change what is
- * not a comment.
+ * Goes through a configuration file ahead of libconfuse.  Its version 3.3
+ * counts the lines of comments wrong, takes an unclosed comment or brace for
+ * the end of the file, refuses a comment between a key and its value, skips '*'
+ * and '+', and drops the rest of a string after "\0".  Must never change what
+ * is not a comment.
  */
 #include <stdarg.h>
 #include <stdbool.h>

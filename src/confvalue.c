@@ -128,9 +128,11 @@ read_number(const struct key *key, const char *value, uint64_t *n,
 	uint64_t number;
 
 	if (number_parse(value, (uint64_t)key->max, &number) == -1 ||
-	    number < (uint64_t)key->min)
-		return refuse(why, value, "is not a whole number from %" PRId64
+	    number < (uint64_t)key->min) {
+		refuse(why, value, "is not a whole number from %" PRId64
 		    " to %" PRId64, key->min, key->max);
+		return -1;
+	}
 	*n = number;
 	return 0;
 }

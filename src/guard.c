@@ -26,7 +26,9 @@
 
 #include "guard.h"
 #include "link.h"
+#include "proc.h"
 #include "tree.h"
+#include "util.h"
 
 #define KILL_EVERY	(20 * NS_PER_MS)
 #define KILL_SPELL	(5 * NS_PER_MS)
@@ -78,13 +80,10 @@ tell(struct guard *g, enum link_type type, int number, uint32_t reason,
 static int64_t
 read_deadline(const struct guard *g, int64_t now)
 {
-	int64_t deadline, most;
-
 	if (!g->expires)
 		return TIME_NEVER;
-	deadline = atomic_load(&g->page->deadline);
-	most = time_add(now, g->ttl);
-	return deadline < most ? deadline : most;
+	return time_earlier(atomic_load(&g->page->deadline),
+	    time_add(now, g->ttl));
 }
 
 static int64_t
@@ -172,19 +171,16 @@ start_killing(struct guard *g, enum end_reason reason)
 static void
 start_ending(struct guard *g, enum end_reason reason)
 {
-	int64_t now, limit;
+	int64_t now = now_ns(), limit;
 
 	if (g->state != STARTING && g->state != RUNNING && g->state != ENDING)
 		return;
-	now = now_ns();
-	limit = time_add(now, g->job->schedule.grace);
-	if (kill_at(g, now) < limit)
-		limit = kill_at(g, now);
+	limit = time_earlier(kill_at(g, now),
+	    time_add(now, g->job->schedule.grace));
 	if (reason > g->reason)
 		g->reason = reason;
 	if (g->state == ENDING) {
-		if (limit < g->kill_time)
-			g->kill_time = limit;
+		g->kill_time = time_earlier(g->kill_time, limit);
 		return;
 	}
 	g->state = ENDING;
@@ -239,12 +235,6 @@ check_deadline(struct guard *g)
 	}
 }
 
-static int64_t
-earlier(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
 static void
 arm_timer(struct guard *g)
 {
@@ -253,12 +243,12 @@ arm_timer(struct guard *g)
 	switch (g->state) {
 	case STARTING:
 	case RUNNING:
-		at = earlier(term_at(g, now), g->max_run_at);
+		at = time_earlier(term_at(g, now), g->max_run_at);
 		break;
 	case ENDING:
-		at = earlier(g->kill_time, kill_at(g, now));
+		at = time_earlier(g->kill_time, kill_at(g, now));
 		if (g->reason < END_DEADLINE)
-			at = earlier(at, term_at(g, now));
+			at = time_earlier(at, term_at(g, now));
 		break;
 	case KILLING:
 		at = g->retry_at;
@@ -318,39 +308,6 @@ check_children(struct guard *g)
 		start_ending(g, END_LEFTOVERS);
 }
 
-/* The token's digits go where the environment has room for them. */
-static void
-put_digits(char *text, uint64_t number)
-{
-	char digits[24];
-	size_t i = sizeof(digits) - 1;
-
-	digits[i] = '\0';
-	do {
-		digits[--i] = (char)('0' + number % 10);
-		number /= 10;
-	} while (number > 0);
-	memcpy(text, digits + i, sizeof(digits) - i);
-}
-
-/* The ttl in seconds, with what is below a second only where there is some. */
-static void
-put_ttl(char *text, int64_t ttl)
-{
-	uint64_t ms = (uint64_t)(ttl / NS_PER_MS) % 1000;
-	char *p;
-
-	put_digits(text, (uint64_t)(ttl / NS_PER_S));
-	if (ms == 0)
-		return;
-	p = text + strlen(text);
-	*p++ = '.';
-	*p++ = (char)('0' + ms / 100);
-	*p++ = (char)('0' + ms / 10 % 10);
-	*p++ = (char)('0' + ms % 10);
-	*p = '\0';
-}
-
 static void
 on_start(struct guard *g, const struct link_msg *msg, int hold_fd)
 {
@@ -379,10 +336,11 @@ on_start(struct guard *g, const struct link_msg *msg, int hold_fd)
 	g->hold_fd = hold_fd;
 	for (i = 0; i < 2; i++) {
 		if (g->job->token_text[i] != NULL)
-			put_digits(g->job->token_text[i], msg->token);
+			number_format(msg->token,
+			    g->job->token_text[i]);
 	}
 	if (g->expires)
-		put_ttl(g->job->ttl_text, g->ttl);
+		seconds_format(g->ttl, g->job->ttl_text);
 	g->command = tree_spawn(&command, &g->exec_fd);
 	if (g->command == -1) {
 		g->command = 0;
@@ -410,7 +368,7 @@ on_signal(struct guard *g, int signo, bool from_terminal)
 	    getpgid(g->command) == g->job->keeper_group;
 	if (from_terminal && shared)
 		return;
-	if (signo == SIGCONT && shared && tree_state(g->command) != 'T')
+	if (signo == SIGCONT && shared && proc_state(g->command) != 'T')
 		return;
 	if (signo == SIGINT || signo == SIGQUIT || signo == SIGTERM)
 		tree_signal(signo, signo == SIGTERM);

@@ -15,15 +15,15 @@
 /* Numbers are part of the wire and never reused. */
 enum link_type {
 	/* keeper to guard */
-	LINK_START = 1,		/* token, ttl_ns; may carry the hold descriptor */
+	LINK_START = 1,		/* token, ttl_ns; may carry a descriptor */
 	LINK_END = 2,		/* number: SIGTERM or SIGKILL; reason */
 	LINK_SIGNAL = 3,	/* number; reason: 1 if the terminal sent it */
 
 	/* guard to keeper */
 	LINK_STARTED = 16,	/* pid */
-	LINK_FAILED = 17,	/* number: errno; reason: enum link_failure */
-	LINK_COMMAND = 18,	/* number: wait status; something is left over */
-	LINK_STOPPED = 19,	/* number: the signal that stopped the command */
+	LINK_FAILED = 17,	/* number: errno; reason: link_failure */
+	LINK_COMMAND = 18,	/* number: wait status; others are left */
+	LINK_STOPPED = 19,	/* number: the signal that stopped it */
 	LINK_ENDING = 20,	/* number: SIGTERM or SIGKILL; reason */
 	LINK_SURVIVOR = 21,	/* pid, uid: may not be killed */
 	LINK_ENDED = 22		/* number: wait status; reason */

@@ -144,7 +144,7 @@ prefix(char *line, size_t size, int priority)
 	return n < 0 ? 0 : (size_t)n;
 }
 
-static void
+static void __attribute__((format(printf, 2, 0)))
 emit(int priority, const char *fmt, va_list ap)
 {
 	char line[LINE_SIZE], note[96];

@@ -19,6 +19,7 @@
 #include "link.h"
 #include "log.h"
 #include "name.h"
+#include "proc.h"
 #include "run.h"
 #include "signals.h"
 #include "tree.h"
@@ -220,7 +221,7 @@ prepare_job(struct run *r)
 	r->job.kill_leftovers = r->conf.leftovers == LEFTOVERS_KILL;
 	r->job.leave_leftovers = r->conf.leftovers == LEFTOVERS_LEAVE;
 	r->job.keeper_group = getpgrp();
-	r->job.own_group = r->job.keeper_group != 0 && !tree_has_terminal();
+	r->job.own_group = r->job.keeper_group != 0 && !proc_has_terminal();
 	/* An ignored SIGCHLD would take the children's statuses from us. */
 	sigaction(SIGCHLD, &dfl, &chld);
 	r->job.ignore_chld = chld.sa_handler == SIG_IGN;

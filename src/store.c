@@ -24,12 +24,6 @@
 static const char hangs[] =
     "leaserun: the store's library does not come back, giving up\n";
 
-static int64_t
-earlier(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Whole seconds, or milliseconds below one, for people. */
 static const char *
 human(int64_t ms, char *buf, size_t size)
@@ -102,7 +96,7 @@ host_wait(const struct leaserun_host *host, struct pollfd *fds, unsigned int n,
 	if (st->is_acquiring)
 		signals_bound(TIME_NEVER, 0, NULL);
 	for (;;) {
-		timer_arm(st->timer, earlier(deadline, st->progress_at));
+		timer_arm(st->timer, time_earlier(deadline, st->progress_at));
 		rc = poll(all, n + 3, -1);
 		timer_clear(st->timer);
 		if (rc == -1 && errno != EINTR)
@@ -319,9 +313,10 @@ acquire(struct store *st, const struct leaserun_request *request,
 			return result;
 		log_debug("'%s': trying again: %s", st->s->shown,
 		    st->plugin.error);
-		store_pause(st, earlier(limit, time_add(now_ns(), backoff / 2 +
+		store_pause(st, time_earlier(limit, time_add(now_ns(),
+		    backoff / 2 +
 		    (int64_t)random_below((uint64_t)backoff))));
-		backoff = earlier(2 * backoff, BACKOFF_MAX);
+		backoff = time_earlier(2 * backoff, BACKOFF_MAX);
 		if (store_events(st))
 			return LEASERUN_INTERRUPTED;
 	}
@@ -398,7 +393,7 @@ store_release(struct store *st, const struct leaserun_lease *lease,
 		    time_add(now_ns(), backoff) >= deadline)
 			return result;
 		store_pause(st, time_add(now_ns(), backoff));
-		backoff = earlier(2 * backoff, BACKOFF_MAX);
+		backoff = time_earlier(2 * backoff, BACKOFF_MAX);
 	}
 }
 

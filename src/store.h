@@ -12,7 +12,7 @@
 #include "plugin.h"
 
 struct store {
-	struct plugin	 plugin;	/* plugin.error: text of the last call */
+	struct plugin	 plugin;	/* its error: of the last call */
 	const struct keeper_setup *s;
 	int		 timer;
 	bool		 is_acquiring;

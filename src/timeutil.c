@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "timeutil.h"
+#include "util.h"
 
 static const struct unit {
 	const char	*name;
@@ -46,6 +47,18 @@ time_add(int64_t at, int64_t ns)
 	if (__builtin_add_overflow(at, ns, &sum))
 		return ns > 0 ? TIME_NEVER : INT64_MIN;
 	return sum;
+}
+
+int64_t
+time_earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+int64_t
+time_later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
 }
 
 /* Digits without sign or space; -1 with errno. */
@@ -136,6 +149,22 @@ duration_format(int64_t ns, char *buf, size_t size)
 	}
 	if (used == 0)
 		snprintf(buf, size, "0s");
+}
+
+void
+seconds_format(int64_t ns, char *buf)
+{
+	unsigned int ms = (unsigned int)(ns / NS_PER_MS % 1000);
+
+	number_format((uint64_t)(ns / NS_PER_S), buf);
+	if (ms == 0)
+		return;
+	buf += strlen(buf);
+	*buf++ = '.';
+	*buf++ = (char)('0' + ms / 100);
+	*buf++ = (char)('0' + ms / 10 % 10);
+	*buf++ = (char)('0' + ms % 10);
+	*buf = '\0';
 }
 
 int64_t

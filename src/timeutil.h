@@ -30,6 +30,9 @@ int64_t	 now_ns(void);
 /* Saturate at TIME_NEVER; TIME_NEVER plus anything is TIME_NEVER. */
 int64_t	 time_add(int64_t at, int64_t ns);
 
+int64_t	 time_earlier(int64_t a, int64_t b);
+int64_t	 time_later(int64_t a, int64_t b);
+
 /*
  * Reads "90", "500ms", "90s", "5m", "1h30m", "2d".  Units go from large to
  * small, each at most once; a number without a unit is seconds and stands
@@ -39,6 +42,12 @@ int	 duration_parse(const char *text, int64_t *ns);
 
 /* The same form, exact down to milliseconds; at most 32 bytes with the NUL. */
 void	 duration_format(int64_t ns, char *buf, size_t size);
+
+/*
+ * Seconds, with three digits after a point only where they are not zero; at
+ * most 24 bytes with the NUL.  Async-signal-safe.
+ */
+void	 seconds_format(int64_t ns, char *buf);
 
 /* What is kept back of a lease for clock rates, scheduling and reaping. */
 int64_t	 schedule_margin(int64_t ttl);

@@ -1,6 +1,6 @@
 /*
- * A process tree: start its root, signal it, kill it, reap it.  Everything
- * that is specific to Linux is here.  The caller is a child subreaper, so
+ * A process tree: start its root, signal it, kill it.  What is specific to
+ * Linux is here and in proc.h.  The caller is a child subreaper, so
  * whatever is orphaned below it becomes its child.
  *
  * System calls only: no heap, no stdio, so that a signal handler can use it.
@@ -37,15 +37,11 @@ struct tree_command {
 
 /*
  * Makes the caller a child subreaper and opens /proc, close-on-exec.  -1 with
- * errno: ENOENT without a usable /proc, ESRCH when /proc is of another pid
- * namespace (its numbers must not be used), others.
+ * errno as proc_init().
  */
 int	tree_init(void);
 
 bool	tree_busy(void);
-
-/* True with a controlling terminal. */
-bool	tree_has_terminal(void);
 
 /*
  * Children of the caller, up to size of them, into pids.  The number, or -1.
@@ -75,12 +71,9 @@ void	tree_signal(int signo, bool cont);
  */
 size_t	tree_kill(const struct tree_exempt *, struct tree_survivor *survivor);
 
-/* 'R', 'S', 'T', 'Z'... of any process; 0 when it cannot be told. */
-char	tree_state(pid_t);
-
 /*
- * The name and the state of some process below the caller's child `guard', for
- * a message; false when there is none.
+ * Number and name of some process below the caller's child `guard', and how
+ * many there are, for a message; false when there is none.
  */
 bool	tree_example(pid_t guard, pid_t *pid, char *name, size_t size,
 	    size_t *count);

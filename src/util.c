@@ -98,6 +98,20 @@ number_parse(const char *text, uint64_t max, uint64_t *value)
 	return 0;
 }
 
+void
+number_format(uint64_t number, char *buf)
+{
+	char digits[21];
+	size_t i = sizeof(digits) - 1;
+
+	digits[i] = '\0';
+	do {
+		digits[--i] = (char)('0' + number % 10);
+		number /= 10;
+	} while (number > 0);
+	memcpy(buf, digits + i, sizeof(digits) - i);
+}
+
 /* One part of a URL to be replaced by stars; start is NULL for none. */
 struct span {
 	const char	*start;

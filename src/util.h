@@ -39,6 +39,9 @@ uint64_t random_below(uint64_t limit);
 /* Decimal, no sign, at most max: 0, or -1 with errno EINVAL or ERANGE. */
 int	 number_parse(const char *text, uint64_t max, uint64_t *value);
 
+/* Decimal, at most 21 bytes with the NUL.  Async-signal-safe. */
+void	 number_format(uint64_t number, char *buf);
+
 /* A copy without the password of a URL; the caller frees.  NULL: memory. */
 char	*url_redact(const char *url);
 

@@ -40,6 +40,7 @@
 #define POLL_NS		(10 * NS_PER_MS)	/* of a waiter */
 #define LOCK_POLL_NS	NS_PER_MS
 #define LATE_NS		(300 * NS_PER_MS)	/* of `late' */
+#define OPEN_NS		(2 * NS_PER_S)		/* open has no deadline */
 #define FLOOD_LINES	10000
 #define GARBAGE_SIZE	7
 #define GARBAGE_BIG	65536
@@ -122,6 +123,7 @@ struct call {
 	const char	*name;		/* NULL: none */
 	const char	*owner;		/* NULL: none */
 	int64_t		 deadline_ns;
+	int64_t		 answer_ns;	/* the longest silence; 0: any */
 	int64_t		 sent_ns;
 	enum verb	 verb;
 	int		 value;
@@ -431,13 +433,27 @@ answer(const struct call *c)
 	return (enum leaserun_result)c->value;
 }
 
+/* The server says nothing, for as long as the call may take that. */
+static enum leaserun_result
+silence(const struct call *c)
+{
+	const struct leaserun_host *host = c->fake->host;
+	enum leaserun_result result;
+	int64_t until = c->deadline_ns;
+
+	if (c->answer_ns > 0)
+		until = MIN(until, host->now() + c->answer_ns);
+	result = host->wait(host, NULL, 0, until);
+	host->error(host, "no answer: script.%s", c->op);
+	return result == LEASERUN_OK ? LEASERUN_UNAVAILABLE : result;
+}
+
 /* What the script wants instead of the call or before it; OK: go on. */
 static enum leaserun_result
 script_before(const struct call *c)
 {
 	const struct leaserun_host *host = c->fake->host;
 	volatile unsigned int burnt;
-	enum leaserun_result result;
 
 	switch (c->verb) {
 	case ANSWER:
@@ -451,8 +467,7 @@ script_before(const struct call *c)
 		for (;;)
 			sleep_until(host->now() + 3600 * NS_PER_S);
 	case HANG_INTERRUPTIBLE:
-		result = host->wait(host, NULL, 0, c->deadline_ns);
-		return result == LEASERUN_OK ? LEASERUN_UNAVAILABLE : result;
+		return silence(c);
 	case SPIN:
 		for (burnt = 0;; burnt++)
 			continue;
@@ -478,9 +493,7 @@ script_after(const struct call *c, enum leaserun_result result)
 
 	switch (c->verb) {
 	case DROP:
-		result = host->wait(host, NULL, 0, c->deadline_ns);
-		host->error(host, "the answer was dropped: script.%s", c->op);
-		return result == LEASERUN_OK ? LEASERUN_UNAVAILABLE : result;
+		return silence(c);
 	case LATE:
 		if (c->deadline_ns != INT64_MAX)
 			sleep_until(c->deadline_ns + LATE_NS);
@@ -702,7 +715,8 @@ fake_open(const struct leaserun_host *host,
     const struct leaserun_target *target, void **self,
     unsigned int *endpoints)
 {
-	struct call c = { .op = "open", .deadline_ns = INT64_MAX };
+	struct call c = { .op = "open",
+	    .deadline_ns = host->now() + OPEN_NS };
 	enum leaserun_result result;
 	unsigned int n = 1;
 	size_t i;
@@ -820,7 +834,7 @@ fake_acquire(void *self, const struct leaserun_request *request,
 {
 	struct call c = { .fake = self, .op = "acquire",
 	    .name = request->name, .owner = request->owner,
-	    .deadline_ns = deadline_ns };
+	    .deadline_ns = deadline_ns, .answer_ns = request->answer_ns };
 	enum leaserun_result result;
 	struct leaserun_grant grant;
 	struct leaserun_entry entry;

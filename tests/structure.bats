@@ -9,27 +9,28 @@ allowed() {
 	local abi=../backends/leaserun-backend.h
 
 	case $1 in
-	src/main.c) echo "$all fence.h query.h run.h" ;;
-	src/run.[ch]) echo "$all run.h guard.h keeper.h link.h signals.h" \
+	src/main.c) echo "$all query.h run.h" ;;
+	src/run.[ch]) echo "$all run.h guard.h keeper.h link.h proc.h" \
+	    "signals.h tree.h" ;;
+	src/keeper.[ch]) echo "$all $abi keeper.h guard.h job.h plugin.h" \
+	    "signals.h store.h" ;;
+	src/job.[ch]) echo "$all job.h keeper.h link.h proc.h signals.h" \
 	    "tree.h" ;;
-	src/keeper.[ch]) echo "$all $abi keeper.h guard.h link.h plugin.h" \
-	    "report.h signals.h store.h tree.h" ;;
 	src/store.[ch]) echo "$all $abi store.h keeper.h plugin.h signals.h" ;;
 	src/signals.[ch]) echo "signals.h guard.h link.h timeutil.h tree.h" \
 	    "util.h" ;;
-	src/guard.[ch]) echo "guard.h link.h timeutil.h tree.h util.h" ;;
-	src/tree.[ch]) echo "tree.h timeutil.h util.h" ;;
-	src/link.[ch]) echo "link.h timeutil.h util.h" ;;
+	src/guard.[ch]) echo "guard.h link.h proc.h timeutil.h tree.h util.h" ;;
+	src/tree.[ch]) echo "proc.h tree.h" ;;
+	src/proc.[ch]) echo "proc.h util.h" ;;
+	src/link.[ch]) echo "link.h" ;;
 	src/query.[ch] | src/show.[ch]) echo "$all $abi query.h show.h" \
 	    "plugin.h" ;;
-	src/fence.[ch]) echo "$all fence.h record.h" ;;
-	src/report.[ch]) echo "$all $abi report.h" ;;
 	src/plugin.[ch]) echo "$all $abi plugin.h ../backends/file.h" ;;
 	src/conf*.[ch]) echo "$all $abi conf*.h" ;;
 	src/record.[ch]) echo "record.h" ;;
 	src/log.[ch]) echo "log.h util.h" ;;
 	src/name.[ch]) echo "name.h" ;;
-	src/timeutil.[ch]) echo "timeutil.h" ;;
+	src/timeutil.[ch]) echo "timeutil.h util.h" ;;
 	src/util.[ch]) echo "util.h" ;;
 	backends/file*.[ch]) echo "file*.h leaserun-backend.h" \
 	    "../src/record.h" ;;

@@ -23,6 +23,17 @@ static struct conf conf;
 static struct conf_error err;
 static int operands;
 
+/* Whatever is in /etc and at home, it is not for these tests. */
+static void
+read_no_file(void)
+{
+	static char empty[64];
+
+	snprintf(empty, sizeof(empty), "%s/empty", dir);
+	close(open(empty, O_WRONLY | O_CREAT, 0600));
+	setenv("LEASERUN_CONFIG", empty, 1);
+}
+
 /* The words of a command line up to NULL; argv[0] names the command. */
 static int
 load(enum conf_scope scope, char *argv[])
@@ -345,8 +356,8 @@ test_commands(void)
 	setenv("LEASERUN_CONFIG", "/nonexistent", 1);
 	setenv("LEASERUN_BACKEND", "", 1);
 	ok(LOAD(CONF_FENCE, "fence", "f") == 0, "fence reads no file");
-	unsetenv("LEASERUN_CONFIG");
 	unsetenv("LEASERUN_BACKEND");
+	read_no_file();
 }
 
 static void
@@ -432,7 +443,7 @@ test_order(void)
 	setenv("LEASERUN_CONFIG", "", 1);
 	ok(failed(RUN("--config", path, "j"), 78, "LEASERUN_CONFIG", "empty"),
 	    "set but empty");
-	unsetenv("LEASERUN_CONFIG");
+	read_no_file();
 	ok(failed(RUN("--ttl", "x", "--config", "/nonexistent", "j"), 64,
 	    "--ttl", ""), "usage errors first");
 }
@@ -448,6 +459,7 @@ test_places(void)
 	write_file("ttl = 41\n", 0644);
 	rename(path, home);
 
+	unsetenv("LEASERUN_CONFIG");
 	setenv("HOME", dir, 1);
 	ok(RUN("j") == 0 && conf.ttl == 41 * S, "~/.config");
 	setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
@@ -469,6 +481,7 @@ test_places(void)
 	ok(RUN("j") == 0 && conf.ttl == 60 * S, "no place at all");
 	unlink(home);
 	rmdir(config);
+	read_no_file();
 }
 
 static void
@@ -576,6 +589,8 @@ static const struct broken {
 	{ "option = a\n", ":1: ", "" },
 	{ "backend = postgres://u:p'w@db'\n", ":1: ", "" },
 	{ "backend = postgres://u:p w@db\n", ":1: ", "" },
+	{ "backend = postgres://db/ops?a=b\n", ":1: unexpected '='",
+	    "quotes may be missing" },
 	{ "backend = nothing\n", ":1: backend: 'nothing'", "" },
 	{ "backend = \"HTTP://u:pw@db\"\n", ":1: backend: 'HTTP://u:***@db'",
 	    "" },
@@ -819,11 +834,11 @@ main(void)
 	unsetenv("HOME");
 	unsetenv("XDG_CONFIG_HOME");
 	unsetenv("LEASERUN_BACKEND");
-	unsetenv("LEASERUN_CONFIG");
 	umask(022);
 	if (mkdtemp(dir) == NULL || chmod(dir, 0755) == -1)
 		return 1;
 	snprintf(path, sizeof(path), "%s/leaserun.conf", dir);
+	read_no_file();
 
 	test_values();
 	test_stored();
@@ -845,6 +860,8 @@ main(void)
 		test_owners();
 	test_print();
 	conf_free(&conf);
-	rmdir(dir);
+	unlink(getenv("LEASERUN_CONFIG"));
+	if (rmdir(dir) == -1)
+		printf("# %s: %s\n", dir, strerror(errno));
 	return done();
 }

@@ -1,0 +1,368 @@
+/*
+ * Reads what the guard says and takes its place when it cannot go on.  Must
+ * never kill anything of the job before the guard is gone: only then are the
+ * orphans ours.
+ */
+#include <sys/wait.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "job.h"
+#include "log.h"
+#include "proc.h"
+#include "signals.h"
+#include "timeutil.h"
+#include "util.h"
+
+#define LEFTOVERS_AFTER	(5 * NS_PER_S)
+/* How long the guard has to show that it is at work when it should kill. */
+#define GUARD_PATIENCE	(50 * NS_PER_MS)
+#define GUARD_LINGER	NS_PER_S
+#define KILL_EVERY	(20 * NS_PER_MS)
+#define SURVIVOR_EVERY	(250 * NS_PER_MS)
+#define EXEMPT_MAX	4096
+
+void
+job_init(struct job *j, const struct keeper_setup *s)
+{
+	memset(j, 0, sizeof(*j));
+	j->s = s;
+	j->exempt.pids = s->exempt;
+	j->exempt.n = s->nexempt;
+	j->kill_at = j->check_guard_at = j->leftovers_at = TIME_NEVER;
+}
+
+void
+job_expect(struct job *j, int64_t kill_at)
+{
+	j->kill_at = kill_at;
+	if (!j->is_killing && !j->is_taken_over)
+		j->check_guard_at = time_add(kill_at, GUARD_PATIENCE);
+}
+
+void
+job_end(struct job *j, int signo, enum end_reason reason)
+{
+	struct link_msg msg = {
+		.type = LINK_END, .number = signo, .reason = reason,
+	};
+
+	if (!j->is_started || j->is_taken_over)
+		return;
+	link_send(j->s->link, &msg, -1);
+	if (signo == SIGKILL)
+		j->check_guard_at = time_add(now_ns(), GUARD_PATIENCE);
+}
+
+/* From here on the job is ours to kill; the guard is waited for first. */
+static void
+take_over(struct job *j, const char *why)
+{
+	if (j->is_taken_over)
+		return;
+	j->is_taken_over = true;
+	j->check_guard_at = TIME_NEVER;
+	if (!signals_guard_ended())
+		kill(j->s->guard, SIGKILL);
+	if (now_ns() >= j->kill_at)
+		j->reason = END_DEADLINE;
+	if (j->failure == 0)
+		j->failure = EXIT_INTERNAL;
+	log_error("'%s': the guard %s, ending the command", j->s->shown, why);
+}
+
+/*
+ * At the time to kill the guard must be seen at work.  One that is stopped, or
+ * silent, is put out of the way.
+ */
+static void
+check_guard(struct job *j, int64_t now)
+{
+	if (j->is_taken_over || now < j->check_guard_at)
+		return;
+	if (proc_state(j->s->guard) == 'T')
+		take_over(j, "is stopped");
+	else if (!j->is_killing)
+		take_over(j, "does not end the command");
+	else
+		j->check_guard_at = time_add(now, GUARD_LINGER);
+}
+
+static void
+forget_exempt(struct job *j, pid_t pid)
+{
+	size_t i;
+	sigset_t saved;
+
+	for (i = 0; i < j->exempt.n; i++) {
+		if (j->s->exempt[i] != pid)
+			continue;
+		signals_block(&saved);
+		j->s->exempt[i] = j->s->exempt[--j->exempt.n];
+		signals_restore(&saved);
+		return;
+	}
+}
+
+/*
+ * Children other than the guard are not the job while the guard lives: it is
+ * nearer to the job's orphans than we are.  They are noted, so that they are
+ * spared if the guard dies, and reaped when they are over.
+ */
+static void
+look_after_exempt(struct job *j)
+{
+	static pid_t found[EXEMPT_MAX];
+	sigset_t saved;
+	ssize_t n, i;
+	size_t kept = 0;
+
+	if (j->is_taken_over || (n = tree_children(found, EXEMPT_MAX)) <= 0)
+		return;
+	if (signals_guard_ended())
+		return;		/* some of them may be the job */
+	signals_block(&saved);
+	for (i = 0; i < n && kept < EXEMPT_MAX; i++) {
+		if (found[i] != j->s->guard &&
+		    waitpid(found[i], NULL, WNOHANG) == 0)
+			j->s->exempt[kept++] = found[i];
+	}
+	j->exempt.n = kept;
+	signals_restore(&saved);
+}
+
+static void
+note_survivor(struct job *j, pid_t pid, uid_t uid)
+{
+	if (pid == 0 || pid == j->survivor)
+		return;
+	j->survivor = pid;
+	log_error("'%s': process %ld of user %ld may not be killed; the lease "
+	    "is kept while it lives, end it as that user", j->s->shown,
+	    (long)pid, (long)uid);
+}
+
+/*
+ * Kills what was the guard's.  ECHILD ends it; with children that are not the
+ * job there is no ECHILD, so two empty listings in a row have to do.
+ */
+static void
+kill_job(struct job *j)
+{
+	struct tree_survivor survivor;
+	pid_t pid;
+	size_t n;
+
+	if (!signals_guard_ended())
+		return;
+	n = tree_kill(&j->exempt, &survivor);
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+		forget_exempt(j, pid);
+	j->empty_listings = n == 0 ? j->empty_listings + 1 : 0;
+	if ((pid == -1 && errno == ECHILD) ||
+	    (j->exempt.n > 0 && j->empty_listings >= 2))
+		j->is_ended = true;
+	else
+		note_survivor(j, survivor.pid, survivor.uid);
+}
+
+static void
+on_exec_failure(struct job *j, int error)
+{
+	const char *hint = "";
+
+	j->failure = error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXEC;
+	if (error == ENOENT && strchr(j->s->command, '/') != NULL &&
+	    access(j->s->command, F_OK) == 0) {
+		j->failure = EXIT_CANNOT_EXEC;
+		hint = " (its interpreter is missing)";
+	} else if (error == E2BIG)
+		hint = " (one string over 128 KiB, or all arguments and the "
+		    "environment together over the stack limit's quarter)";
+	log_error("cannot run '%s': %s%s", j->s->command, strerror(error),
+	    hint);
+}
+
+static void
+on_failed(struct job *j, const struct link_msg *msg)
+{
+	j->is_ended = true;
+	j->is_started = false;
+	if (msg->reason == FAILED_EXEC)
+		on_exec_failure(j, msg->number);
+	else if (msg->reason == FAILED_FORK) {
+		j->failure = EXIT_INTERNAL;
+		log_error("cannot start a process for '%s': %s",
+		    j->s->command, strerror(msg->number));
+	} else {
+		j->failure = EXIT_UNAVAILABLE;
+		log_error("'%s': too little of the lease was left to start "
+		    "the command", j->s->shown);
+	}
+}
+
+static const char *
+reason_text(enum end_reason reason)
+{
+	switch (reason) {
+	case END_DEADLINE:
+		return "the lease could not be renewed in time";
+	case END_LOST:
+		return "the lease is lost";
+	case END_REVOKED:
+		return "the lease is revoked";
+	case END_MAX_RUN:
+		return "it ran longer than --max-run";
+	case END_LEFTOVERS:
+		return "the command has ended and left processes behind";
+	default:
+		return "leaserun is being ended";
+	}
+}
+
+static void
+on_ending(struct job *j, const struct link_msg *msg)
+{
+	bool is_kill = msg->number == SIGKILL;
+	const char *text = reason_text((enum end_reason)msg->reason);
+
+	if (is_kill) {
+		j->is_killing = true;
+		j->check_guard_at = time_add(now_ns(), GUARD_LINGER);
+	}
+	if (msg->reason == END_LEFTOVERS)
+		log_info("'%s': %s to all: %s", j->s->shown,
+		    is_kill ? "SIGKILL" : "SIGTERM", text);
+	else
+		log_warning("'%s': %s to all: %s", j->s->shown,
+		    is_kill ? "SIGKILL" : "SIGTERM", text);
+}
+
+static void
+on_stopped(struct job *j, int signo)
+{
+	/* It may have been continued by the time we read this. */
+	if (j->command == 0 || proc_state(j->command) == 'T')
+		signals_stop_self(signo);
+}
+
+static void
+on_message(struct job *j, const struct link_msg *msg)
+{
+	switch (msg->type) {
+	case LINK_STARTED:
+		j->command = msg->pid;
+		log_info("'%s': started process %d", j->s->shown, msg->pid);
+		break;
+	case LINK_FAILED:
+		on_failed(j, msg);
+		break;
+	case LINK_COMMAND:
+		j->leftovers_at = time_add(now_ns(), LEFTOVERS_AFTER);
+		break;
+	case LINK_STOPPED:
+		j->command = msg->pid;
+		on_stopped(j, msg->number);
+		break;
+	case LINK_ENDING:
+		on_ending(j, msg);
+		break;
+	case LINK_SURVIVOR:
+		note_survivor(j, msg->pid, msg->uid);
+		break;
+	case LINK_ENDED:
+		j->is_ended = true;
+		j->status = msg->number;
+		j->reason = (enum end_reason)msg->reason;
+		break;
+	default:
+		break;
+	}
+}
+
+static void
+read_link(struct job *j)
+{
+	enum link_event event;
+	struct link_msg msg;
+	int passed;
+
+	if (j->is_taken_over)
+		return;
+	while ((event = link_recv(j->s->link, true, &msg, &passed)) ==
+	    LINK_GOT && !j->is_ended)
+		on_message(j, &msg);
+	if (event != LINK_GONE || j->is_ended)
+		return;
+	/* The last message may not have fitted; the page has it as well. */
+	if (atomic_load(&j->s->page->done)) {
+		j->is_ended = true;
+		j->status = atomic_load(&j->s->page->status);
+		j->reason = (enum end_reason)atomic_load(&j->s->page->reason);
+		return;
+	}
+	take_over(j, "is gone");
+}
+
+static void
+tell_leftovers(struct job *j)
+{
+	char name[32];
+	size_t count;
+	pid_t pid;
+
+	j->leftovers_at = TIME_NEVER;
+	if (tree_example(j->s->guard, &pid, name, sizeof(name), &count))
+		log_notice("'%s': the command has ended, waiting for %zu of "
+		    "its processes (%ld '%s', ...); see --leftovers",
+		    j->s->shown, count, (long)pid, name);
+}
+
+int64_t
+job_next(const struct job *j, int64_t now)
+{
+	int64_t at = time_earlier(j->check_guard_at, j->leftovers_at);
+
+	if (!j->is_taken_over)
+		return at;
+	return time_earlier(at, time_add(now, j->survivor == 0 ? KILL_EVERY :
+	    SURVIVOR_EVERY));
+}
+
+void
+job_look(struct job *j, int64_t now, bool is_due)
+{
+	check_guard(j, now);
+	read_link(j);
+	if (j->is_taken_over)
+		kill_job(j);
+	else if (is_due || j->exempt.n > 0 || getpid() == 1)
+		look_after_exempt(j);
+	if (now >= j->leftovers_at && !j->is_ended)
+		tell_leftovers(j);
+}
+
+/* Leaves no process behind, and does not wait for one that is frozen. */
+void
+job_dismiss_guard(struct job *j)
+{
+	struct pollfd event = { .fd = signals_fd(), .events = POLLIN };
+	int64_t patience = time_add(now_ns(), GUARD_LINGER);
+
+	close(j->s->link);
+	if (j->survivor != 0 && !j->is_ended)
+		return;		/* it stays with what may not be killed */
+	while (!signals_guard_ended()) {
+		if (proc_state(j->s->guard) == 'T' || now_ns() > patience) {
+			kill(j->s->guard, SIGKILL);
+			break;
+		}
+		poll(&event, 1, 20);
+		signals_clear();
+	}
+	waitpid(j->s->guard, NULL, 0);
+}

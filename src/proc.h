@@ -1,0 +1,35 @@
+/*
+ * What /proc says of processes.  System calls only: no heap, no stdio, so that
+ * a signal handler can use it.
+ */
+#ifndef PROC_H
+#define PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/*
+ * Opens /proc, close-on-exec; once more is free.  -1 with errno: ENOENT without
+ * a usable /proc, ESRCH when it is of another pid namespace (its numbers must
+ * not be used), others.  Everything below fails before this.
+ */
+int	proc_init(void);
+
+/* State ('R', 'S', 'T', 'Z'...) and parent of a process. */
+bool	proc_stat(pid_t, char *state, pid_t *parent);
+
+/* The state alone; 0 when it cannot be told. */
+char	proc_state(pid_t);
+
+/* Its name for people; the owner, or (uid_t)-1. */
+bool	proc_name(pid_t, char *name, size_t size);
+uid_t	proc_owner(pid_t);
+
+/* Calls fn with every child of a process, whichever thread made it. */
+void	proc_children(pid_t, void (*fn)(pid_t));
+
+/* Whether the caller has a controlling terminal. */
+bool	proc_has_terminal(void);
+
+#endif

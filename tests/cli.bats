@@ -1,0 +1,440 @@
+#!/usr/bin/env bats
+# The command line as a user sees it, on the file backend.
+
+load helpers
+
+# hold NAME: a run in the background that holds it until `touch done'.
+hold() {
+	bg "$LEASERUN" run "$1" -- sh -c \
+	    'echo "$LEASERUN_FENCE_TOKEN" >token
+	    while [ ! -e done ]; do sleep 0.02; done'
+	holder=$!
+	wait_until 10 test -s token
+}
+
+@test "help goes to standard output and exits 0" {
+	run_tool 0 --help
+	assert_contains "$stdout" "usage: leaserun COMMAND"
+	assert_equal "$stderr" ""
+	for command in run status check revoke init doctor; do
+		run_tool 0 "$command" --help
+		assert_contains "$stdout" "usage: leaserun $command"
+		assert_equal "$stderr" ""
+	done
+	run_tool 0 --version
+	assert_matches "$stdout" '^leaserun [0-9.]+'
+}
+
+@test "a usage error names the word, points at --help and exits 64" {
+	run_tool 64
+	assert_contains "$stderr" "see 'leaserun --help'"
+	run_tool 64 rum job true
+	assert_contains "$stderr" "'rum' is not a command"
+	run_tool 64 run --ttk 5s job true
+	assert_contains "$stderr" "--ttk"
+	assert_contains "$stderr" "leaserun run --help"
+	run_tool 64 run
+	assert_contains "$stderr" "name of the lease is missing"
+	run_tool 64 run job
+	assert_contains "$stderr" "command is missing after 'job'"
+	run_tool 64 run job --
+	assert_contains "$stderr" "command is missing after 'job'"
+	run_tool 64 run job ''
+	assert_contains "$stderr" "command is empty"
+	run_tool 64 check
+	run_tool 64 revoke
+	run_tool 64 init surplus
+	assert_contains "$stderr" "'surplus' is one word too many"
+	assert_equal "$stdout" ""
+}
+
+@test "two words in front of -- are refused" {
+	run_tool 64 run nightly job -- true
+	assert_contains "$stderr" "'job' stands before '--'"
+}
+
+@test "values out of range are refused before anything is done" {
+	for bad in '--ttl 1s' '--ttl 0' '--ttl -5' '--ttl 1e12' '--ttl 10x' \
+	    '--ttl 18446744073709551616' '--wait -1' '--wait 0.5' \
+	    '--renew-every 0' '--grace 10m' '-E 256' '-E 600' '-E -1' \
+	    '-E 0x1' '--lost-exit-code 300' '--max-run 0' \
+	    '--leftovers maybe' '--token-env 1X' '--token-env LEASERUN_X' \
+	    '--log file' '-b nonsense' '-o novalue'; do
+		# shellcheck disable=SC2086
+		run_tool 64 run $bad job -- touch started
+		assert_contains "$stderr" "leaserun run --help"
+	done
+	[ ! -e started ]
+	assert_equal "$(ls -A state)" ""
+}
+
+@test "a schedule that does not fit is refused with its numbers" {
+	run_tool 64 run --ttl 10s --renew-every 4s --grace 2s job true
+	for number in 10s 4s 2s 400ms; do
+		assert_contains "$stderr" "$number"
+	done
+}
+
+@test "options end at the name, and the command's words are its own" {
+	run_tool 0 run job printf '<%s>' -v --help --version -b --ttl ''
+	assert_equal "$stdout" "<-v><--help><--version><-b><--ttl><>"
+	run_tool 0 run job -- printf '<%s>' - -- --name
+	assert_equal "$stdout" "<-><--><--name>"
+	run_tool 0 run job echo '$HOME; `id` *'
+	assert_equal "$stdout" '$HOME; `id` *'
+}
+
+@test "the command's status comes through, from 0 to 255" {
+	for status in $(seq 0 255); do
+		code=0
+		"$LEASERUN" run job -- sh -c "exit $status" || code=$?
+		assert_equal "$code" "$status"
+	done
+}
+
+@test "busy, a failing job and a broken store look different" {
+	hold job
+	run_tool 75 run job -- false
+	run_tool 75 run job -- true
+	run_tool 1 run other -- sh -c 'exit 1'
+	chmod 777 state
+	run_tool 78 run job -- false
+}
+
+@test "a skip is silent, -v says who holds it" {
+	hold job
+	run_tool 75 run job true
+	assert_equal "$output" ""
+	run_tool 75 run -v --owner me job true
+	assert_contains "$stderr" "held by '$(hostname)'"
+	assert_contains "$stderr" "token $(cat token)"
+	assert_equal "$stdout" ""
+	run_tool 0 run -E 0 job true
+	run_tool 42 run --conflict-exit-code 42 job true
+}
+
+@test "--complain-after makes a long skip loud whatever -E says" {
+	hold job
+	run_tool 0 run -E 0 --complain-after 1h job true
+	assert_equal "$output" ""
+	complains() {
+		"$LEASERUN" run -E 0 --complain-after 1s job true 2>loud
+		[ $? -eq 75 ]
+	}
+	wait_until 10 complains
+	assert_contains "$(cat loud)" "has been blocked for"
+	assert_contains "$(cat loud)" "token $(cat token)"
+}
+
+@test "a wait that runs out is 75 and names the holder" {
+	hold job
+	run_tool 75 run -v --wait 200ms job -- touch started
+	assert_contains "$stderr" "the wait ran out"
+	[ ! -e started ]
+}
+
+@test "a waiter gets the lease when it is released" {
+	hold job
+	bg "$LEASERUN" run --wait inf job -- sh -c \
+	    'echo "$LEASERUN_FENCE_TOKEN" >second'
+	waiter=$!
+	waits() {
+		[ "$("$LEASERUN" status --json | grep -c '"waiting": 1')" = 1 ]
+	}
+	wait_until 10 waits
+	touch done
+	assert_ends 0 "$waiter"
+	assert_ends 0 "$holder"
+	[ "$(cat second)" -gt "$(cat token)" ]
+}
+
+@test "the command gets its environment, replaced and not added" {
+	export LEASERUN_FENCE_TOKEN=7 LEASERUN_NAME=old LEASERUN_CHAIN=x:1
+	run_tool 0 run --ttl 90s --owner 'web 03' --token-env TOK 'a/b c' env
+	assert_equal "$(grep -c '^LEASERUN_NAME=' <<<"$stdout")" 1
+	assert_contains "$stdout" 'LEASERUN_NAME=a/b c'
+	assert_matches "$stdout" 'LEASERUN_FENCE_TOKEN=[1-9][0-9]{12}'
+	assert_equal "$(grep -c '^LEASERUN_FENCE_TOKEN=' <<<"$stdout")" 1
+	assert_matches "$stdout" 'TOK=[1-9][0-9]{12}'
+	assert_contains "$stdout" 'LEASERUN_OWNER=web 03'
+	assert_contains "$stdout" 'LEASERUN_TTL=90'
+	assert_matches "$stdout" 'LEASERUN_RUN_ID=[0-9a-f]{32}'
+	assert_matches "$stdout" 'LEASERUN_CHAIN=x:1 web%2003:[0-9a-f]{32}'
+	assert_contains "$stdout" "LEASERUN_BACKEND=$LEASERUN_BACKEND"
+}
+
+@test "nested leases work, and one in its own chain is refused at once" {
+	run_tool 0 run a -- "$LEASERUN" run --token-env INNER b -- sh -c \
+	    'echo "$LEASERUN_NAME $LEASERUN_CHAIN" | wc -w'
+	assert_equal "$stdout" 3
+	run_tool 64 run --wait inf a -- "$LEASERUN" run --wait inf a -- true
+	assert_contains "$stderr" "outer run"
+	run_tool 64 run a -- "$LEASERUN" run b -- "$LEASERUN" run a -- true
+}
+
+@test "tokens grow by every grant, decimal, without a sign" {
+	last=0
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		run_tool 0 run job -- sh -c 'echo "$LEASERUN_FENCE_TOKEN"'
+		assert_matches "$stdout" '^[1-9][0-9]*$'
+		[ "$stdout" -gt "$last" ]
+		last=$stdout
+	done
+}
+
+@test "death by a signal comes through as death by that signal" {
+	for signal in TERM KILL SEGV USR1 INT; do
+		status=0
+		bash -c '"$@"; exit $?' - "$LEASERUN" run job -- \
+		    bash -c "kill -$signal \$\$" 2>/dev/null || status=$?
+		assert_equal "$status" "$((128 + $(kill -l "$signal")))"
+	done
+	run_tool 0 run job true
+	[ -z "$(find . -name 'core*')" ]
+}
+
+@test "what cannot be executed is 126 or 127, and the lease is free again" {
+	run_tool 127 run job -- no-such-command
+	assert_contains "$stderr" "cannot run 'no-such-command'"
+	: >plain
+	chmod 644 plain
+	run_tool 126 run job -- ./plain
+	run_tool 126 run job -- ./home
+	printf '#!/no/such/interpreter\n' >script
+	chmod 755 script
+	run_tool 126 run job -- ./script
+	assert_contains "$stderr" "interpreter"
+	ln -s nowhere dangling
+	run_tool 127 run job -- ./dangling
+	run_tool 0 run job true
+}
+
+@test "an argument that is too long is 126 and says so" {
+	run_tool 126 run job -- sh -c 'env BIG="$(head -c 131072 /dev/zero |
+	    tr "\0" x)" true'
+	big=$(head -c 131070 /dev/zero | tr '\0' x)
+	status=0
+	"$LEASERUN" run job -- true "$big" || status=$?
+	assert_equal "$status" 0
+}
+
+@test "odd names are independent of each other" {
+	for name in job job2 job/1 job/ jo . .. .hidden 'a b' '%41' A ü \
+	    "'); drop table x" '-' kickoff:ACH; do
+		run_tool 0 run -- "$name" -- sh -c 'echo "$LEASERUN_NAME"'
+		assert_equal "$stdout" "$name"
+	done
+	hold job
+	for name in job2 job/1 job/ jo JOB 'job '; do
+		run_tool 0 run "$name" true
+	done
+	assert_equal "$(find . -maxdepth 2 -newer leaserun.conf -name '*%*' |
+	    sort -u | wc -l)" "$(find state -name '*%*' | wc -l)"
+}
+
+@test "names that cannot be are refused" {
+	run_tool 64 run '' true
+	run_tool 64 run $'a\nb' true
+	run_tool 64 run $'\xff\xfe' true
+	run_tool 64 run $'a\x7f' true
+	run_tool 64 run "$(printf 'x%.0s' $(seq 241))" true
+	assert_contains "$stderr" "240"
+	run_tool 0 run "$(printf 'x%.0s' $(seq 240))" true
+}
+
+@test "an empty LEASERUN_BACKEND is a configuration error" {
+	LEASERUN_BACKEND='' run_tool 78 run job true
+	assert_contains "$stderr" "LEASERUN_BACKEND"
+	LEASERUN_CONFIG='' run_tool 78 run job true
+	assert_contains "$stderr" "LEASERUN_CONFIG"
+}
+
+@test "a backend that is not installed is named" {
+	run_tool 78 run -b nosuch://host/db job -- touch started
+	assert_contains "$stderr" "nosuch"
+	[ ! -e started ]
+}
+
+@test "a module of another contract, or none at all, is refused" {
+	mkdir modules
+	: >modules/empty.so
+	run_tool 78 run --module-dir "$PWD/modules" -b empty:x job true
+	assert_contains "$stderr" "empty"
+	run_tool 78 run --module-dir "$PWD/modules" -b ../empty:x job true ||
+	    run_tool 64 run -b ../empty:x job true
+}
+
+@test "a password in the URL is never shown again" {
+	run_tool 78 run -vv -b 'nosuch://cron:sEcret@db/ops' job true
+	assert_lacks "$output" sEcret
+	assert_contains "$stderr" "shows in ps"
+	LEASERUN_BACKEND='nosuch://cron:sEcret@db/ops' \
+	    run_tool 78 run -vv job true
+	assert_lacks "$output" sEcret
+}
+
+@test "options that come later are refused, not ignored" {
+	for option in '--once today' '--once-per 1d' '--events e' \
+	    '--metrics m'; do
+		# shellcheck disable=SC2086
+		run_tool 64 run $option job -- touch started
+		[ ! -e started ]
+	done
+}
+
+@test "configuration, environment and command line count in this order" {
+	cat >leaserun.conf <<-'EOF'
+	ttl = 40s
+	owner = "from-file"
+	job "night*" { ttl = 50s }
+	job "nightly" { owner = "exact" }
+	EOF
+	show='echo "$LEASERUN_TTL $LEASERUN_OWNER"'
+	run_tool 0 run job -- sh -c "$show"
+	assert_equal "$stdout" "40 from-file"
+	run_tool 0 run nightly -- sh -c "$show"
+	assert_equal "$stdout" "50 exact"
+	run_tool 0 run --ttl 70s nightly -- sh -c "$show"
+	assert_equal "$stdout" "70 exact"
+	echo "backend = \"file:$PWD/elsewhere\"" >>leaserun.conf
+	run_tool 0 run job true
+	unset LEASERUN_BACKEND
+	run_tool 78 run job true
+	assert_contains "$stderr" "elsewhere"
+}
+
+@test "a bad configuration is named with file and line" {
+	printf 'ttl = 40s\nttk = 5\n' >leaserun.conf
+	run_tool 78 run job -- touch started
+	assert_contains "$stderr" "leaserun.conf:2"
+	assert_contains "$stderr" "ttk"
+	chmod 666 leaserun.conf
+	run_tool 78 run job -- touch started
+	assert_contains "$stderr" "chmod"
+	rm leaserun.conf
+	run_tool 78 run job -- touch started
+	[ ! -e started ]
+}
+
+@test "--log syslog keeps standard error clean" {
+	run_tool 0 run --log syslog -vv job true
+	assert_equal "$output" ""
+}
+
+@test "full disks of output are not a success" {
+	status=0
+	"$LEASERUN" --help >/dev/full 2>err || status=$?
+	assert_equal "$status" 74
+	assert_contains "$(cat err)" "standard output"
+}
+
+@test "status shows who holds what and how the last run ended" {
+	run_tool 0 status job
+	assert_contains "$stdout" "free"
+	hold job
+	run_tool 0 status
+	assert_matches "$stdout" "job +held +$(hostname) +[0-9]+ .*$(cat token)"
+	touch done
+	assert_ends 0 "$holder"
+	run_tool 3 run job -- sh -c 'exit 3'
+	run_tool 0 status
+	assert_contains "$stdout" "exit 3"
+	run_tool 0 status --json job other
+	assert_contains "$stdout" '"status": 3'
+	assert_contains "$stdout" '"name": "other"'
+	assert_contains "$stdout" '"state": "free"'
+}
+
+@test "check tells the holder's token from others" {
+	hold job
+	run_tool 0 check --token "$(cat token)" job
+	run_tool 75 check --token 1 job
+	assert_equal "$output" ""
+	LEASERUN_FENCE_TOKEN=$(cat token) run_tool 0 check job
+	run_tool 64 check job
+	assert_contains "$stderr" "--token"
+	LEASERUN_FENCE_TOKEN=x run_tool 64 check job
+	run_tool 64 check --token -1 job
+	touch done
+	assert_ends 0 "$holder"
+	run_tool 75 check --token "$(cat token)" job
+	run_tool 0 run job -- "$LEASERUN" check job
+}
+
+@test "revoke asks the holder to end, which exits 79" {
+	bg "$LEASERUN" run -r 100ms -g 100ms job -- sh -c \
+	    'echo "$LEASERUN_FENCE_TOKEN" >token; exec sleep 1000'
+	holder=$!
+	wait_until 10 test -s token
+	run_tool 75 revoke --token 1 job
+	assert_contains "$stderr" "$(cat token)"
+	is_alive "$holder"
+	run_tool 0 revoke --wait 10s --token "$(cat token)" job
+	assert_ends 79 "$holder"
+	run_tool 0 revoke job
+	assert_contains "$stdout" "not held"
+}
+
+@test "revoke --wait gives up with 75 while the job takes its time" {
+	bg "$LEASERUN" run -r 1000ms -g 1s --ttl 20s job -- sh -c \
+	    'trap "" TERM; echo x >token; while :; do sleep 0.1; done'
+	holder=$!
+	wait_until 10 test -s token
+	run_tool 75 revoke --wait 100ms job
+	assert_contains "$stderr" "still held"
+	assert_ends 79 "$holder"
+}
+
+@test "revoke --force is refused for a kernel lock, with the pids" {
+	hold job
+	run_tool 78 revoke --force job
+	assert_contains "$stderr" "$holder"
+	is_alive "$holder"
+}
+
+@test "init prepares, --print changes nothing, tokens can be raised" {
+	run_tool 0 init --print -b "file:$PWD/new"
+	[ ! -e new ]
+	run_tool 78 run -b "file:$PWD/new" job true
+	assert_contains "$stderr" "leaserun init"
+	run_tool 0 init -b "file:$PWD/new"
+	assert_equal "$(stat -c %a new)" 700
+	run_tool 0 init -b "file:$PWD/new"
+	run_tool 0 init -b "file:$PWD/new" --raise-token 5000000000000
+	run_tool 0 run -b "file:$PWD/new" job -- sh -c \
+	    'echo "$LEASERUN_FENCE_TOKEN"'
+	[ "$stdout" -gt 5000000000000 ]
+	run_tool 64 init --raise-token 9223372036854775808
+}
+
+@test "doctor finds nothing wrong with a good store, and what is wrong" {
+	run_tool 0 doctor
+	assert_contains "$stdout" "this host"
+	chmod 777 state
+	run_tool 78 doctor
+	assert_contains "$output" "chmod"
+}
+
+@test "--min-hold keeps the name after the command has ended" {
+	run_tool 0 run --min-hold 1h job true
+	run_tool 75 run job true
+	run_tool 0 status job
+	assert_contains "$stdout" "min-hold"
+	run_tool 0 run --min-hold 100ms short true
+	run_tool 0 run --wait 10s short true
+}
+
+@test "--max-run ends the job with 124" {
+	run_tool 124 run --max-run 100ms -g 100ms job -- sh -c \
+	    'trap "" TERM; while :; do sleep 0.1; done'
+	assert_contains "$stderr" "max-run"
+	run_tool 0 run --max-run 1h job true
+}
+
+@test "standard input and output are the job's own" {
+	head -c 5000000 /dev/urandom >data
+	"$LEASERUN" run job -- cat <data >copy
+	cmp data copy
+	run_tool 0 run job -- sh -c 'yes | head -1'
+	assert_equal "$output" y
+}

@@ -1,0 +1,839 @@
+# Any one fault at any stage: what the fault table of the design promises.  The
+# job is gone before the store can grant the lease again, which is shown by the
+# order of the job's last sign of life and of the next grant.
+
+load helpers
+load jobs
+
+# first_runs [OPTION]...: the first runs with a whole tree that ignores TERM,
+# and the second waits.
+first_runs() {
+	first "$@" -- tree frozen ignore
+	wait_until 10 ticking 5
+	second
+}
+
+# --- The keeper is killed ---
+
+@test "keeper killed while it waits: nothing of it is left, nothing is run" {
+	local guard
+
+	first -- tree
+	wait_until 10 ticking 4
+	second
+	guard=$(guard "$second")
+	kill -KILL "$second"
+	assert_ends 137 "$second"
+	wait_until 10 is_gone "$guard"
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_free
+	assert_equal "$(lines start)" 1
+}
+
+@test "keeper killed between grant and start: nothing is run" {
+	local guard
+
+	script acquire slow-answer 60000 once
+	first -- tree
+	wait_until 10 test -s "$STORE/job.state"
+	guard=$(guard "$first")
+	second
+	kill -KILL "$first"
+	assert_ends 137 "$first"
+	wait_until 10 is_gone "$guard"
+	assert_ends 0 "$second"
+	assert_order 1
+}
+
+@test "keeper killed while the job runs: the job is gone before the next grant" {
+	first_runs
+	kill -KILL "$first"
+	assert_taken_over 137
+	[ "$(lines term)" -ge 4 ]
+}
+
+@test "keeper killed, the job ends at TERM: the guard leaves with it" {
+	local guard
+
+	first -- tree cleanup=100
+	wait_until 10 ticking 4
+	guard=$(guard "$first")
+	kill -KILL "$first"
+	assert_ends 137 "$first"
+	wait_until 10 is_gone "$guard"
+	job_gone ""
+	assert_equal "$(lines end)" 1
+}
+
+@test "keeper killed while it releases: the job is over, the next is granted" {
+	script release hang
+	first -- ticks=2
+	wait_until 10 called release first
+	second
+	unscript release
+	kill -KILL "$first"
+	assert_taken_over 137
+}
+
+@test "keeper killed on the file backend: the lock lasts as long as the job" {
+	local file=("$LEASERUN" run -g 300ms --wait 30s job -- "$PROBE" out)
+
+	bg "${file[@]}" tree frozen ignore
+	first=$!
+	wait_until 10 ticking 5
+	bg "${file[@]}" ticks=3
+	second=$!
+	wait_until 10 has_guard "$second"
+	kill -KILL "$first"
+	assert_taken_over 137
+}
+
+@test "keeper and guard killed on the file backend: the job keeps the lock" {
+	local file=("$LEASERUN" run --wait 30s job -- "$PROBE" out) guard pid
+
+	bg "${file[@]}" tree
+	first=$!
+	wait_until 10 ticking 4
+	guard=$(guard "$first")
+	kill -KILL "$first" "$guard"
+	assert_ends 137 "$first"
+	run_tool 75 run job -- true
+	bg "${file[@]}" ticks=3
+	second=$!
+	for pid in $(awk '$1 == "member" { print $4 }' out); do
+		is_alive "$pid"
+		kill -KILL "$pid"
+	done
+	assert_ends 0 "$second"
+	assert_order
+}
+
+# --- The guard is killed ---
+
+@test "guard killed while the keeper waits: 70, nothing is run" {
+	first -- tree
+	wait_until 10 ticking 4
+	second
+	kill -KILL "$(guard "$second")"
+	assert_ends 70 "$second"
+	assert_contains "$(cat second)" "guard is gone"
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_free
+	assert_equal "$(lines start)" 1
+}
+
+@test "guard killed between grant and start: 70, released at once" {
+	script acquire slow-answer 500 once
+	first -- tree
+	wait_until 10 test -s "$STORE/job.state"
+	kill -KILL "$(guard "$first")"
+	assert_ends 70 "$first"
+	assert_free
+	assert_equal "$(lines start)" 0
+	assert_equal "$(cat first | wc -l)" 1
+}
+
+@test "guard killed while the job runs: 70, released when the job is gone" {
+	first_runs
+	kill -KILL "$(guard "$first")"
+	assert_taken_over 70
+	called release first ok
+	assert_equal "$(lines term)" 0
+}
+
+@test "guard killed while the store's library blocks: the job is gone at once" {
+	first_runs
+	script renew hang
+	wait_until 10 called renew first
+	script renew unavailable
+	kill -KILL "$(guard "$first")"
+	wait_until 1 job_gone ""
+	kill -KILL "$first"
+	assert_ends 137 "$first"
+	assert_ends 0 "$second"
+	assert_order
+}
+
+@test "guard killed while leftovers stay and the lease is released: no matter" {
+	script release slow 600
+	first --leftovers leave -- ticks=2 exit=3 tree
+	wait_until 10 called release first
+	kill -KILL "$(guard "$first")"
+	assert_ends 3 "$first"
+	called release first ok
+	assert_free
+}
+
+# --- The keeper is frozen ---
+
+@test "keeper frozen while it waits: it goes on when it is continued" {
+	first -- ticks=20
+	wait_until 10 ticking 1
+	second
+	freeze "$second"
+	assert_ends 0 "$first"
+	kill -CONT "$second"
+	assert_ends 0 "$second"
+	assert_order
+}
+
+@test "keeper frozen between grant and start for too long: nothing is run" {
+	script acquire slow-answer 300 once
+	first -- tree
+	wait_until 10 test -s "$STORE/job.state"
+	freeze "$first"
+	second
+	assert_ends 0 "$second"
+	kill -CONT "$first"
+	assert_ends 69 "$first"
+	assert_order 1
+	assert_contains "$(cat first)" "before the command was started"
+}
+
+@test "keeper frozen between grant and start, but not for long: it is run" {
+	script acquire slow-answer 300 once
+	first -- ticks=3
+	wait_until 10 test -s "$STORE/job.state"
+	freeze "$first"
+	kill -CONT "$first"
+	assert_ends 0 "$first"
+	assert_order 1
+}
+
+@test "keeper frozen while the job runs: the guard ends the job in time" {
+	first_runs
+	freeze "$first"
+	assert_ends 0 "$second"
+	assert_order
+	job_gone ""
+	[ "$(lines term)" -ge 4 ]
+	kill -CONT "$first"
+	assert_ends 79 "$first"
+}
+
+@test "keeper frozen, killed when its lease is over: nothing is left" {
+	local guard
+
+	first_runs
+	guard=$(guard "$first")
+	freeze "$first"
+	assert_ends 0 "$second"
+	kill -KILL "$first"
+	assert_ends 137 "$first"
+	is_gone "$guard"
+	assert_order
+}
+
+@test "keeper frozen while it releases: the next holder keeps its lease" {
+	script release slow 400 once
+	first -- ticks=2
+	wait_until 10 called release first
+	freeze "$first"
+	bg "$LEASERUN" run "${FAKE[@]}" --owner second --wait 30s job -- \
+	    "$PROBE" out cleanup=1
+	second=$!
+	wait_until 10 called acquire second ok
+	kill -CONT "$first"
+	assert_ends 79 "$first"
+	called release first lost
+	run_tool 75 run "${FAKE[@]}" job -- true
+	wait_until 10 ticking 2
+	kill -TERM "$second"
+	assert_ends 0 "$second"
+	assert_order
+}
+
+@test "keeper frozen on the file backend: nothing is lost" {
+	local file=("$LEASERUN" run -t 2s -g 300ms -r 400ms job -- "$PROBE" out)
+
+	bg "${file[@]}" ticks=300
+	first=$!
+	wait_until 10 ticking 1
+	freeze "$first"
+	wait_until 20 file_has out end
+	run_tool 75 run job -- true
+	kill -CONT "$first"
+	assert_ends 0 "$first"
+	assert_equal "$(lines tick)" 300
+	run_tool 0 run job -- true
+}
+
+# --- The guard is frozen ---
+
+@test "guard frozen while the keeper waits: the job starts when it goes on" {
+	local guard renewals
+
+	first -- ticks=20
+	wait_until 10 ticking 1
+	second
+	guard=$(guard "$second")
+	freeze "$guard"
+	assert_ends 0 "$first"
+	wait_until 10 calls_reach renew second ok 6
+	assert_equal "$(lines start)" 1
+	kill -CONT "$guard"
+	assert_ends 0 "$second"
+	assert_order
+}
+
+@test "guard frozen while the keeper renews: the job lives" {
+	local guard
+
+	first -- ticks=500 tree live=500
+	wait_until 10 ticking 4
+	guard=$(guard "$first")
+	freeze "$guard"
+	wait_until 20 calls_reach renew first ok 8
+	is_alive "$first"
+	ticking 4
+	kill -CONT "$guard"
+	assert_ends 0 "$first"
+	assert_equal "$(lines tick)" 2000
+}
+
+@test "guard frozen, then the lease is lost: the keeper kills guard and job" {
+	first_runs
+	freeze "$(guard "$first")"
+	script renew lost
+	wait_until 10 called renew first lost
+	wait_until 1 job_gone ""
+	unscript renew
+	assert_taken_over 79
+	assert_equal "$(lines term)" 0
+}
+
+@test "guard frozen in an outage: the keeper kills both when kill_at comes" {
+	first_runs
+	freeze "$(guard "$first")"
+	script renew unavailable
+	wait_until 10 called renew first unavailable
+	assert_taken_over 79
+}
+
+@test "guard frozen while the store's library hangs: killed all the same" {
+	first_runs
+	freeze "$(guard "$first")"
+	script renew hang
+	assert_taken_over 79
+}
+
+@test "guard frozen when the job has ended: noticed when it goes on" {
+	local guard
+
+	first -- ticks=20 exit=4
+	wait_until 10 ticking 1
+	guard=$(guard "$first")
+	freeze "$guard"
+	wait_until 10 file_has out end
+	wait_until 10 calls_reach renew first ok 2
+	kill -CONT "$guard"
+	assert_ends 4 "$first"
+	assert_free
+}
+
+@test "guard frozen, then the keeper killed: the job ends at the thaw" {
+	local guard
+
+	first -- tree ignore
+	wait_until 10 ticking 4
+	guard=$(guard "$first")
+	freeze "$guard"
+	kill -KILL "$first"
+	assert_ends 137 "$first"
+	kill -CONT "$guard"
+	wait_until 10 is_gone "$guard"
+	job_gone ""
+}
+
+# --- Both are frozen ---
+
+# both_frozen: until another has the lease.
+both_frozen() {
+	first_runs
+	guard=$(guard "$first")
+	freeze "$first"
+	freeze "$guard"
+	assert_ends 0 "$second"
+	[ "$(token 2)" -gt "$(token 1)" ]
+	is_alive "$first"
+}
+
+@test "both frozen, then the guard goes on: the job is killed at once" {
+	local guard
+
+	both_frozen
+	kill -CONT "$guard"
+	wait_until 1 job_gone "$(token 1)"
+	assert_equal "$(lines term)" 0
+	kill -CONT "$first"
+	assert_ends 79 "$first"
+}
+
+@test "both frozen, then the keeper goes on: the job is killed at once" {
+	local guard
+
+	both_frozen
+	kill -CONT "$first"
+	assert_ends 79 "$first"
+	job_gone ""
+	is_gone "$guard"
+	assert_equal "$(lines term)" 0
+}
+
+@test "both frozen and continued in time: the job lives" {
+	local guard
+
+	first -- ticks=200
+	wait_until 10 ticking 1
+	guard=$(guard "$first")
+	wait_until 10 calls_reach renew first ok 1
+	freeze "$first"
+	freeze "$guard"
+	kill -CONT "$guard" "$first"
+	assert_ends 0 "$first"
+	assert_equal "$(lines tick)" 200
+}
+
+# --- The store cannot be reached, or hangs ---
+
+@test "store unreachable at the start: 69, nothing is run" {
+	script acquire unavailable
+	run_tool 69 run "${FAKE[@]}" --connect-timeout 300ms job -- \
+	    "$PROBE" out ticks=1
+	[ -n "$stderr" ]
+	assert_equal "$(lines start)" 0
+	run_tool 69 run "${FAKE[@]}" --connect-timeout 300ms --wait 20s job -- \
+	    "$PROBE" out ticks=1
+	assert_equal "$(lines start)" 0
+}
+
+@test "store unreachable while the job runs: TERM, KILL, 79" {
+	first_runs
+	script renew unavailable
+	assert_taken_over 79
+	[ "$(lines term)" -ge 4 ]
+	file_has first "cannot renew"
+	file_has first "SIGTERM to all: the lease could not be renewed in time"
+	file_has first "SIGKILL to all: the lease could not be renewed in time"
+}
+
+@test "store unreachable, the job ends at TERM: 79, even if it succeeds" {
+	first -- cleanup=50
+	wait_until 10 ticking 1
+	script renew unavailable
+	assert_ends 79 "$first"
+	assert_equal "$(lines end)" 1
+	assert_lacks "$(cat first)" SIGKILL
+}
+
+@test "store unreachable when the command ends: its status, a warning" {
+	script release unavailable
+	first -- ticks=2 exit=6
+	assert_ends 6 "$first"
+	file_has first "could not be released"
+}
+
+@test "store unreachable for 60 % of the lease: the job lives, two warnings" {
+	local ends
+
+	bg "$LEASERUN" run "${FAKE[@]}" -t 4s --owner first job -- \
+	    "$PROBE" out cleanup=1 2>first
+	first=$!
+	wait_until 10 calls_reach renew first ok 1
+	script renew unavailable
+	ends=$(awk '$2 == "renew" && $5 == "ok" { at = $1 }
+	    END { printf "%.0f\n", at + 0.6 * 4e9 }' "$STORE/log")
+	wait_until 10 uptime_exceeds "$ends"
+	unscript renew
+	wait_until 10 calls_reach renew first ok 4
+	kill -TERM "$first"
+	assert_ends 0 "$first"
+	assert_equal "$(grep -c "cannot renew" first)" 1
+	assert_equal "$(grep -c "renewed again" first)" 1
+	[ "$(call_count renew first unavailable)" -ge 4 ]
+}
+
+@test "store hangs in a renewal: the guard ends the job, the keeper leaves" {
+	first_runs
+	script renew hang
+	assert_taken_over 79
+	[ "$(lines term)" -ge 4 ]
+}
+
+@test "store spins in a renewal: the guard ends the job, the keeper leaves" {
+	first_runs
+	script renew spin
+	assert_taken_over 79
+}
+
+@test "store hangs in a renewal when the command ends: its status" {
+	local ticks
+
+	first -- ticks=60 exit=9
+	script renew hang
+	wait_until 10 called renew first
+	wait_until 10 file_has out end
+	assert_ends 9 "$first"
+}
+
+@test "store hangs in a renewal: a TERM reaches the job" {
+	first -- tree cleanup=1 ignore live=100
+	wait_until 10 ticking 4
+	script renew hang once
+	wait_until 10 test -e "$STORE/script.renew.done"
+	kill -TERM "$first"
+	wait_until 1 file_has out end
+	assert_equal "$(lines term)" 4
+}
+
+@test "store hangs while it is opened: 69 within bounds" {
+	script open hang
+	run_tool 69 run "${FAKE[@]}" --connect-timeout 300ms job -- \
+	    "$PROBE" out ticks=1
+	assert_equal "$(lines start)" 0
+}
+
+@test "store hangs while it is opened: TERM ends it" {
+	script open hang
+	first --connect-timeout 20s -- ticks=1
+	wait_until 10 grep -q ' open ' "$STORE/log"
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_equal "$(lines start)" 0
+}
+
+@test "store hangs in an acquire: 69 within bounds" {
+	script acquire hang
+	run_tool 69 run "${FAKE[@]}" --connect-timeout 300ms job -- \
+	    "$PROBE" out ticks=1
+	run_tool 69 run "${FAKE[@]}" --connect-timeout 300ms --wait inf job -- \
+	    "$PROBE" out ticks=1
+	assert_equal "$(lines start)" 0
+	wait_until 1 all_gone
+}
+
+@test "store hangs in an acquire: TERM ends the wait" {
+	script acquire hang
+	first --connect-timeout 20s --wait inf -- ticks=1
+	wait_until 10 called acquire first
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_equal "$(lines start)" 0
+	wait_until 1 all_gone
+}
+
+@test "store hangs in giving back what may have been granted: TERM ends it" {
+	script acquire drop
+	script abandon hang
+	first --connect-timeout 20s -- ticks=1
+	wait_until 10 test -s "$STORE/job.state"
+	kill -TERM "$first"
+	wait_until 10 called abandon first
+	assert_ends 143 "$first"
+	wait_until 1 all_gone
+}
+
+@test "store hangs in a release: the command's status within bounds" {
+	script release hang
+	first -- ticks=2 exit=5
+	assert_ends 5 "$first"
+	file_has first "could not be released"
+	wait_until 1 all_gone
+}
+
+@test "store hangs in a release: the command's signal within bounds" {
+	script release hang
+	bg "$STARTWITH" -w status "$LEASERUN" run "${FAKE[@]}" job -- \
+	    sh -c 'kill -KILL $$'
+	wait_until 10 test -s status
+	assert_equal "$(cat status)" "killed 9"
+}
+
+# --- The store's library crashes, or leaves ---
+
+@test "crash in an acquire: nothing is run, nothing is left" {
+	script acquire crash
+	run_tool 139 run "${FAKE[@]}" job -- "$PROBE" out ticks=1
+	wait_until 5 all_gone
+	assert_equal "$(lines start)" 0
+}
+
+@test "crash in a renewal: the job is gone before the next grant" {
+	first_runs
+	script renew crash
+	assert_ends 139 "$first"
+	unscript renew
+	assert_taken_over 139
+	[ "$(lines term)" -ge 4 ]
+}
+
+@test "crash in a release: the job was gone before" {
+	script release crash once
+	first -- ticks=2
+	wait_until 10 file_has out start
+	second
+	assert_taken_over 139
+}
+
+@test "exit in an acquire: nothing is run, nothing is left" {
+	script acquire exit 3
+	run_tool 3 run "${FAKE[@]}" job -- "$PROBE" out ticks=1
+	wait_until 5 all_gone
+	assert_equal "$(lines start)" 0
+}
+
+@test "exit in a renewal: the job is gone before the next grant" {
+	first_runs
+	script renew exit 3
+	assert_ends 3 "$first"
+	unscript renew
+	assert_taken_over 3
+}
+
+# --- Nonsense on the link ---
+
+# spoilt_while_running WORD
+spoilt_while_running() {
+	first_runs
+	script renew "$1" once
+	assert_taken_over 70
+	called release first ok
+}
+
+# spoilt_while_acquiring WORD
+spoilt_while_acquiring() {
+	script acquire "$1" once
+	run_tool 70 run "${FAKE[@]}" job -- "$PROBE" out ticks=1
+	wait_until 1 all_gone
+	assert_equal "$(lines start)" 0
+	assert_free
+}
+
+# spoilt_while_releasing WORD
+spoilt_while_releasing() {
+	script release "$1" once
+	run_tool 8 run "${FAKE[@]}" job -- "$PROBE" out ticks=1 exit=8
+	wait_until 1 all_gone
+	assert_free
+}
+
+@test "garbage on the link while the job runs: killed, then released, 70" {
+	spoilt_while_running garbage
+}
+
+@test "much garbage on the link while the job runs: killed, released, 70" {
+	spoilt_while_running garbage-big
+}
+
+@test "link closed while the job runs: killed, then released, 70" {
+	spoilt_while_running close-link
+}
+
+@test "garbage on the link in an acquire: nothing is run, 70" {
+	spoilt_while_acquiring garbage
+}
+
+@test "much garbage on the link in an acquire: nothing is run, 70" {
+	spoilt_while_acquiring garbage-big
+}
+
+@test "link closed in an acquire: nothing is run, 70" {
+	spoilt_while_acquiring close-link
+}
+
+@test "garbage on the link in a release, or the link closed: no matter" {
+	spoilt_while_releasing garbage
+	spoilt_while_releasing close-link
+}
+
+# --- Answers that are late, or lost ---
+
+@test "answer that comes when the job is being ended: it stays ended" {
+	first_runs
+	script renew slow-answer 1150 once
+	assert_taken_over 79
+	[ "$(lines term)" -ge 4 ]
+	file_has first "SIGKILL to all"
+}
+
+@test "answer that comes after the lease has ended: the job stays killed" {
+	first_runs
+	script renew slow-answer 1700 once
+	assert_taken_over 79
+}
+
+@test "answers after the attempt's deadline, but in time: the job lives" {
+	first -t 4s -- cleanup=1
+	wait_until 10 ticking 1
+	script renew late
+	wait_until 20 calls_reach renew first ok 5
+	kill -TERM "$first"
+	assert_ends 0 "$first"
+}
+
+@test "late grant: nothing is run under a lease that is over" {
+	script acquire slow-answer 2200 once
+	first -- ticks=3
+	wait_until 10 test -s "$STORE/job.state"
+	second
+	assert_ends 69 "$first"
+	assert_ends 0 "$second"
+	assert_order 1
+}
+
+@test "late grant: renewed before the command is started" {
+	script acquire slow-answer 1200 once
+	first -- ticks=3
+	assert_ends 0 "$first"
+	assert_equal "$(awk '$2 == "renew" || $2 == "release" { print $2; exit }' \
+	    "$STORE/log")" renew
+	assert_equal "$(lines tick)" 3
+}
+
+@test "grant whose answer is lost: given back, nothing is run" {
+	script acquire drop
+	run_tool 69 run "${FAKE[@]}" --connect-timeout 300ms job -- \
+	    "$PROBE" out ticks=1
+	unscript acquire
+	assert_equal "$(lines start)" 0
+	assert_free
+}
+
+@test "wait whose answer is lost, then TERM: given back" {
+	script acquire drop
+	first --wait inf -- ticks=1
+	wait_until 10 test -s "$STORE/job.state"
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	unscript acquire
+	assert_free
+	assert_equal "$(lines start)" 0
+}
+
+@test "renewal whose answer is lost: repeated, the job lives" {
+	first -- cleanup=1
+	wait_until 10 ticking 1
+	script renew drop once
+	wait_until 10 test -e "$STORE/script.renew.done"
+	wait_until 10 calls_reach renew first ok 3
+	kill -TERM "$first"
+	assert_ends 0 "$first"
+	assert_order 1
+}
+
+@test "renewals whose answers are all lost: the job is ended in time" {
+	first_runs
+	script renew drop
+	assert_ends 79 "$first"
+	job_gone "$(token 1)"
+	unscript renew
+	assert_taken_over 79
+}
+
+@test "release whose answer is lost: the command's status" {
+	script release drop once
+	first -- ticks=2 exit=7
+	wait_until 10 called release first
+	second
+	assert_ends 7 "$first"
+	assert_ends 0 "$second"
+	assert_order
+}
+
+# --- The store says no ---
+
+@test "lost: SIGKILL at once, 79" {
+	first_runs
+	script renew lost once
+	wait_until 10 called renew first lost
+	wait_until 1 job_gone "$(token 1)"
+	assert_taken_over 79
+	assert_equal "$(lines term)" 0
+	assert_equal "$(call_count release first -)" 0
+	file_has first "lost: another holder has it"
+}
+
+@test "lost, and the keeper's status is asked for: --lost-exit-code" {
+	first --lost-exit-code 33 -- tree
+	wait_until 10 ticking 4
+	script renew lost
+	assert_ends 33 "$first"
+	job_gone ""
+}
+
+@test "lost while the job is being ended: SIGKILL at once" {
+	first -g 1s -t 4s -- tree ignore
+	wait_until 10 ticking 4
+	script renew revoke once
+	wait_until 10 eval '[ "$(lines term)" -ge 4 ]'
+	script renew lost
+	wait_until 10 called renew first lost
+	wait_until 1 job_gone ""
+	assert_ends 79 "$first"
+}
+
+@test "the record is removed: lost, 79, a higher token afterwards" {
+	first -- tree ignore
+	wait_until 10 ticking 4
+	rm "$STORE/job.state"
+	assert_ends 79 "$first"
+	job_gone ""
+	file_has first "removed or replaced"
+	second
+	assert_taken_over 79
+	[ "$(token 2)" -gt "$(token 1)" ]
+}
+
+@test "revoked: TERM, grace, KILL, then released, 79" {
+	first_runs
+	script renew revoke
+	assert_taken_over 79
+	[ "$(lines term)" -ge 4 ]
+	called release first ok
+}
+
+@test "not ours any more when it is released: 79" {
+	script release lost
+	first -- ticks=2
+	assert_ends 79 "$first"
+}
+
+@test "a grant that is too short: 78 with the numbers, nothing is run" {
+	script acquire short-ttl 1000
+	run_tool 78 run "${FAKE[@]}" job -- "$PROBE" out ticks=1
+	unscript acquire
+	assert_equal "$(lines start)" 0
+	assert_contains "$stderr" "1s"
+	assert_contains "$stderr" "400ms"
+	assert_contains "$stderr" "300ms"
+	assert_contains "$stderr" "220ms"
+	assert_free
+}
+
+@test "a grant that is longer: renewed as often as asked" {
+	script acquire long-ttl 60000
+	first -- cleanup=1
+	wait_until 10 calls_reach renew first ok 4
+	kill -TERM "$first"
+	assert_ends 0 "$first"
+	assert_free
+}
+
+@test "refused by the store: 77 and 78, nothing is run" {
+	script acquire denied
+	run_tool 77 run "${FAKE[@]}" job -- "$PROBE" out ticks=1
+	script acquire misconfigured
+	run_tool 78 run "${FAKE[@]}" job -- "$PROBE" out ticks=1
+	script open denied
+	run_tool 77 run "${FAKE[@]}" job -- "$PROBE" out ticks=1
+	assert_equal "$(lines start)" 0
+}
+
+@test "renewals refused by the store: like an outage" {
+	first_runs
+	script renew denied
+	assert_taken_over 79
+	[ "$(lines term)" -ge 4 ]
+}

@@ -1,0 +1,344 @@
+#!/usr/bin/env bats
+# The file backend on what file systems and other users do to it.
+
+load helpers
+
+# hold NAME [OPTION]...: holds it until `touch done'; $holder.
+hold() {
+	local name=$1
+
+	shift
+	rm -f token
+	bg "$LEASERUN" run "$@" "$name" -- sh -c \
+	    'echo "$LEASERUN_FENCE_TOKEN" >token
+	    while [ ! -e done ]; do sleep 0.02; done'
+	holder=$!
+	wait_until 10 test -s token
+}
+
+# token: of a fresh run.
+token() {
+	"$LEASERUN" run job -- sh -c 'echo "$LEASERUN_FENCE_TOKEN"'
+}
+
+# open_folder: one that everybody may enter, with the program in it; $open.
+open_folder() {
+	open=$(mktemp -d /tmp/leaserun-open.XXXXXX)
+	trap 'rm -rf "$open"' EXIT
+	chmod 755 "$open"
+	cp "$LEASERUN" "$open/leaserun"
+}
+
+# as_nobody ARG...: leaserun as another user without any configuration.
+as_nobody() {
+	status=0
+	setpriv --reuid=65534 --regid=65534 --clear-groups env -i \
+	    "PATH=$PATH" "HOME=$open/home" "TEST_MARK=$TEST_MARK" \
+	    "$open/leaserun" "$@" 2>err || status=$?
+	cat err
+}
+
+@test "the lock outlives all of leaserun while the job lives" {
+	bg "$LEASERUN" run job -- sh -c \
+	    '(exec setsid sh -c "echo \$\$ >daemon; exec sleep 1000") &
+	    echo $PPID >guard; wait'
+	holder=$!
+	wait_until 10 test -s daemon
+	wait_until 10 test -s guard
+	# Both at the same instant: neither can clean up after the other.
+	kill -STOP "$holder" "$(cat guard)"
+	kill -KILL "$(cat guard)" "$holder"
+	wait_until 10 is_gone "$holder"
+	is_alive "$(cat daemon)"
+	run_tool 75 run job true
+	kill -KILL "$(cat daemon)"
+	wait_until 10 "$LEASERUN" run job true
+}
+
+@test "a keeper that is stopped loses nothing" {
+	hold job -t 2s -r 200ms -g 200ms
+	kill -STOP "$holder"
+	is_past() {
+		[ "$(($(date +%s%N) - start))" -gt 3000000000 ]
+	}
+	start=$(date +%s%N)
+	wait_until 10 is_past
+	run_tool 75 run job true
+	kill -CONT "$holder"
+	touch done
+	assert_ends 0 "$holder"
+}
+
+@test "a daemon left behind on purpose does not keep the lock" {
+	run_tool 0 run --leftovers leave job -- sh -c \
+	    'setsid sleep 1000 & echo $! >daemon'
+	run_tool 0 run job true
+	is_alive "$(cat daemon)"
+}
+
+@test "a lock file that is removed or replaced while held is a loss" {
+	hold job -r 100ms -g 100ms
+	rm state/job.lock
+	assert_ends 79 "$holder"
+	hold job -r 100ms -g 100ms
+	cp state/job.lock copy
+	mv copy state/job.lock
+	assert_ends 79 "$holder"
+	rm -f done
+	run_tool 0 run job true
+}
+
+@test "a directory that is moved away while held is a loss" {
+	hold job -r 100ms -g 100ms
+	mv state gone
+	assert_ends 79 "$holder"
+}
+
+@test "a damaged slot costs two tokens, never one back" {
+	first=$(token)
+	second=$(token)
+	for at in 0 4096; do
+		before=$(token)
+		printf 'noise' | dd of=state/job.token bs=1 seek=$((at + 40)) \
+		    conv=notrunc status=none
+		after=$(token)
+		[ "$after" -gt "$before" ]
+	done
+	[ "$second" -gt "$first" ]
+}
+
+@test "a record that cannot be read refuses, and the repair works" {
+	last=$(token)
+	for damage in 'printf 4' 'printf "41\0\0\0"' 'printf -- -5' \
+	    'printf 99999999999999999999' 'head -c 100000 /dev/urandom'; do
+		cp state/job.token good
+		sh -c "$damage" >state/job.token
+		run_tool 78 run job -- touch started
+		assert_contains "$stderr" "job.token"
+		assert_contains "$stderr" "--raise-token"
+		[ ! -e started ]
+		cp good state/job.token
+	done
+	printf broken >state/job.token
+	mv state/job.token moved
+	run_tool 0 init --raise-token "$((last + 1000000000000))"
+	[ "$(token)" -gt "$((last + 1000000000000))" ]
+}
+
+@test "an empty or lost record starts above what was" {
+	last=$(token)
+	: >state/job.token
+	next=$(token)
+	[ "$next" -gt "$last" ]
+	rm state/job.token
+	[ "$(token)" -gt "$next" ]
+}
+
+@test "a truncated record never gives a lower token" {
+	last=$(token)
+	last=$(token)
+	cp state/job.token good
+	for size in 1 100 1000 4096 4100 5000 8191; do
+		cp good state/job.token
+		truncate -s "$size" state/job.token
+		status=0
+		next=$(token 2>err) || status=$?
+		if [ "$status" -eq 0 ]; then
+			[ "$next" -gt "$last" ]
+		else
+			assert_equal "$status" 78
+			assert_contains "$(cat err)" "--raise-token"
+		fi
+	done
+}
+
+@test "a full disk gives no grant, and a token after it is higher" {
+	mkdir full
+	mount -t tmpfs -o size=16k none full
+	trap 'umount full' EXIT
+	export LEASERUN_BACKEND=file:$PWD/full
+	first=$(token)
+	cat /dev/zero >full/filler 2>/dev/null || :
+	run_tool 69 run new -- touch started
+	assert_contains "$stderr" "No space left"
+	[ ! -e started ]
+	rm full/filler
+	[ "$(token)" -gt "$first" ]
+	umount full
+	trap - EXIT
+}
+
+@test "a read-only file system is an error, not a grant" {
+	mkdir ro
+	mount -t tmpfs none ro
+	trap 'umount ro' EXIT
+	mount -o remount,ro ro
+	LEASERUN_BACKEND=file:$PWD/ro run_tool 78 run job -- touch started
+	assert_contains "$stderr" "Read-only"
+	[ ! -e started ]
+	umount ro
+	trap - EXIT
+}
+
+@test "what is not a plain file is refused and nothing hangs" {
+	for kind in fifo directory device link dangling socket hard; do
+		rm -rf state/job.lock
+		case $kind in
+		fifo) mkfifo state/job.lock ;;
+		directory) mkdir state/job.lock ;;
+		device) mknod state/job.lock c 1 3 ;;
+		link) : >target; ln -s ../target state/job.lock ;;
+		dangling) ln -s ../nowhere state/job.lock ;;
+		socket) timeout 5 perl -MIO::Socket::UNIX -e \
+		    'IO::Socket::UNIX->new(Local => "state/job.lock",
+		    Listen => 1)' ;;
+		hard) : >other; ln other state/job.lock ;;
+		esac
+		run_tool 78 run job -- touch started
+		assert_contains "$stderr" "job.lock"
+		[ ! -e started ]
+	done
+	[ ! -e nowhere ]
+}
+
+@test "other people's files and open directories are refused" {
+	run_tool 0 run job true
+	chown nobody state/job.lock
+	run_tool 77 run job -- touch started || run_tool 78 run job true
+	assert_contains "$stderr" "job.lock"
+	rm state/job.lock
+	chmod 777 state
+	run_tool 78 run job true
+	assert_contains "$stderr" "chmod"
+	chmod 700 state
+	chown nobody state
+	run_tool 78 run job true || run_tool 77 run job true
+	[ ! -e started ]
+}
+
+@test "someone without rights is told owner, mode and what to do" {
+	open_folder
+	mkdir "$open/state"
+	LEASERUN_BACKEND=file:$open/state run_tool 0 run job true
+	as_nobody run -b "file:$open/state" job -- touch "$open/started"
+	assert_equal "$status" 78
+	assert_contains "$(cat err)" "$open/state"
+	chmod 755 "$open/state"
+	as_nobody run -b "file:$open/state" job -- touch "$open/started"
+	assert_equal "$status" 77
+	assert_contains "$(cat err)" "root"
+	[ ! -e "$open/started" ]
+}
+
+@test "a relative or foreign path is refused" {
+	for url in file:state file://host/dir file:./state; do
+		LEASERUN_BACKEND=$url run_tool 78 run job true
+		assert_contains "$stderr" "${url#file:}"
+	done
+	run_tool 78 run -o nonsense=1 job true
+	assert_contains "$stderr" "nonsense"
+}
+
+@test "without a backend the state directory of the user is made" {
+	open_folder
+	mkdir "$open/home"
+	chown nobody "$open/home"
+	as_nobody run job true
+	assert_equal "$status" 0
+	assert_equal "$(stat -c %a "$open/home/.local/state/leaserun")" 700
+	[ -e "$open/home/.local/state/leaserun/job.lock" ]
+}
+
+@test "the queue: waiters come before newcomers" {
+	hold job
+	bg "$LEASERUN" run --wait 20s job -- touch waited
+	waiter=$!
+	waits() {
+		"$LEASERUN" status --json job | grep -q '"waiting": 1'
+	}
+	wait_until 10 waits
+	touch done
+	# Newcomers try as fast as they can; the waiter must still get it.
+	until [ -e waited ] || is_gone "$waiter"; do
+		"$LEASERUN" run -E 0 job true
+	done
+	assert_ends 0 "$waiter"
+	[ -e waited ]
+}
+
+@test "a waiter that is killed, or times out, leaves nothing behind" {
+	hold job
+	for _ in 1 2 3 4 5; do
+		bg "$LEASERUN" run --wait 20s job true
+		waiter=$!
+		waits() {
+			"$LEASERUN" status --json job | grep -q '"waiting": 1'
+		}
+		wait_until 10 waits
+		kill -KILL "$waiter"
+		wait_until 10 is_gone "$waiter"
+		run_tool 75 run --wait 50ms job true
+	done
+	touch done
+	assert_ends 0 "$holder"
+	run_tool 0 run --wait 5s job true
+}
+
+@test "ten contenders, a hundred rounds: one at a time, tokens in order" {
+	cat >job.sh <<-'EOF'
+	mkdir inside || { echo overlap >>overlap; exit 1; }
+	echo "$LEASERUN_FENCE_TOKEN" >>tokens
+	rmdir inside
+	EOF
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		bg sh -c 'for i in 1 2 3 4 5 6 7 8 9 10; do
+		    "$0" run --wait 60s job -- sh job.sh; done' "$LEASERUN"
+	done
+	for pid in "${bg_pids[@]}"; do
+		wait_until 60 is_gone "$pid"
+	done
+	[ ! -e overlap ]
+	assert_equal "$(wc -l <tokens)" 100
+	sort -n -u tokens | cmp - tokens
+}
+
+@test "the token survives kill -9 at any moment" {
+	last=0
+	for i in $(seq 1 60); do
+		"$LEASERUN" run job -- sh -c \
+		    'echo "$LEASERUN_FENCE_TOKEN" >>issued' 3>&- &
+		pid=$!
+		for ((n = 0; n < i * 40; n++)); do :; done
+		kill -KILL "$pid" 2>/dev/null || :
+		wait "$pid" 2>/dev/null || :
+	done
+	wait_until 10 "$LEASERUN" run job -- sh -c \
+	    'echo "$LEASERUN_FENCE_TOKEN" >>issued'
+	sort -n -u issued | cmp - issued
+}
+
+@test "fs.protected_regular in a sticky directory" {
+	old=$(cat /proc/sys/fs/protected_regular)
+	mkdir sticky
+	chmod 1777 sticky
+	echo 2 >/proc/sys/fs/protected_regular
+	trap 'echo $old >/proc/sys/fs/protected_regular' EXIT
+	LEASERUN_BACKEND=file:$PWD/sticky run_tool 0 run job true
+	LEASERUN_BACKEND=file:$PWD/sticky run_tool 0 run job true
+	echo "$old" >/proc/sys/fs/protected_regular
+	trap - EXIT
+}
+
+@test "a network file system is refused unless it is allowed" {
+	# FUSE stands for them: it is there without a server.
+	mkdir lower upper work net
+	fuse-overlayfs -o lowerdir=lower,upperdir=upper,workdir=work net
+	trap 'umount -l net' EXIT
+	export LEASERUN_BACKEND=file:$PWD/net
+	run_tool 78 run job -- touch started
+	assert_contains "$stderr" "allow-network-fs"
+	[ ! -e started ]
+	run_tool 0 run -o allow-network-fs=yes job true
+	umount -l net
+	trap - EXIT
+}

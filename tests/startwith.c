@@ -1,0 +1,143 @@
+/*
+ * Executes a program in a process state that a shell cannot make.  For tests.
+ *
+ * startwith [OPTION]... PROGRAM [ARG]...
+ *	-c FD		closed
+ *	-i SIGNAL	ignored
+ *	-d SIGNAL	default
+ *	-b SIGNAL	blocked
+ *	-n COUNT	so many open descriptors more
+ *	-p COUNT	so many children, which end when standard input does
+ *	-s		in a new session
+ *	-w FILE		executed in a child; then FILE has `exited N', `killed
+ *			N' or `dumped N', and FILE.pid its number before
+ */
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void
+more_descriptors(int count)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == -1)
+		err(99, "getrlimit");
+	if (limit.rlim_cur < (rlim_t)count + 64) {
+		limit.rlim_cur = (rlim_t)count + 64;
+		if (limit.rlim_max < limit.rlim_cur)
+			limit.rlim_max = limit.rlim_cur;
+		if (setrlimit(RLIMIT_NOFILE, &limit) == -1)
+			err(99, "setrlimit");
+	}
+	while (count-- > 0) {
+		if (open("/dev/null", O_RDONLY) == -1)
+			err(99, "/dev/null");
+	}
+}
+
+static void
+more_children(int count)
+{
+	char byte;
+
+	while (count-- > 0) {
+		if (fork() == 0) {
+			while (read(STDIN_FILENO, &byte, 1) > 0)
+				continue;
+			_exit(3);
+		}
+	}
+}
+
+/* Written under another name, so that whoever sees it sees all of it. */
+static void
+put(const char *path, const char *suffix, const char *word, int number)
+{
+	char draft[4096], name[4096];
+	FILE *f;
+
+	snprintf(draft, sizeof(draft), "%s%s.draft", path, suffix);
+	snprintf(name, sizeof(name), "%s%s", path, suffix);
+	if ((f = fopen(draft, "we")) == NULL)
+		err(99, "%s", draft);
+	fprintf(f, "%s%d\n", word, number);
+	if (fclose(f) != 0 || rename(draft, name) == -1)
+		err(99, "%s", name);
+}
+
+/* Returns in the child. */
+static void
+watch(const char *path)
+{
+	int status;
+	pid_t pid;
+
+	if ((pid = fork()) == -1)
+		err(99, "fork");
+	if (pid == 0)
+		return;
+	put(path, ".pid", "", pid);
+	while (waitpid(pid, &status, 0) == -1) {
+		if (errno != EINTR)
+			err(99, "waitpid");
+	}
+	if (WIFEXITED(status))
+		put(path, "", "exited ", WEXITSTATUS(status));
+	else
+		put(path, "", WCOREDUMP(status) ? "dumped " : "killed ",
+		    WTERMSIG(status));
+	exit(0);
+}
+
+int
+main(int argc, char *argv[])
+{
+	sigset_t blocked;
+	int c;
+
+	sigemptyset(&blocked);
+	while ((c = getopt(argc, argv, "+b:c:d:i:n:p:sw:")) != -1) {
+		switch (c) {
+		case 'b':
+			sigaddset(&blocked, atoi(optarg));
+			break;
+		case 'c':
+			close(atoi(optarg));
+			break;
+		case 'd':
+			signal(atoi(optarg), SIG_DFL);
+			break;
+		case 'i':
+			signal(atoi(optarg), SIG_IGN);
+			break;
+		case 'n':
+			more_descriptors(atoi(optarg));
+			break;
+		case 'p':
+			more_children(atoi(optarg));
+			break;
+		case 's':
+			if (setsid() == -1)
+				err(99, "setsid");
+			break;
+		case 'w':
+			watch(optarg);
+			break;
+		default:
+			return 99;
+		}
+	}
+	if (optind >= argc)
+		return 99;
+	sigprocmask(SIG_BLOCK, &blocked, NULL);
+	execvp(argv[optind], argv + optind);
+	err(99, "%s", argv[optind]);
+}

@@ -1,0 +1,463 @@
+# The job's processes: found, waited for, ended, whatever they do; and the
+# command's own status, whatever happens to the rest.
+
+load helpers
+load jobs
+
+# terms COUNT: so many processes have had a TERM.
+terms() {
+	[ "$(lines term)" -ge "$1" ]
+}
+
+# --- Kinds of processes ---
+
+@test "sessions and orphans are found: TERM reaches them once" {
+	first -- tree ignore
+	wait_until 10 ticking 4
+	kill -TERM "$first"
+	wait_until 10 terms 4
+	kill -TERM "$first"
+	wait_until 10 terms 8
+	assert_equal "$(awk '$1 == "term" { n[$4]++ }
+	    END { for (p in n) print n[p] }' out | uniq -c | tr -s ' ')" " 4 2"
+}
+
+@test "orphans that replace themselves are killed before the next grant" {
+	first -- chain
+	wait_until 10 eval '[ "$(ticks)" -ge 100 ]'
+	second
+	script renew lost once
+	assert_ends 79 "$first"
+	assert_ends 0 "$second"
+	assert_order
+	assert_equal "$(lines alive)" 0
+}
+
+@test "orphans that replace themselves are killed when the keeper is gone" {
+	local guard
+
+	first -- chain
+	wait_until 10 eval '[ "$(ticks)" -ge 100 ]'
+	guard=$(guard "$first")
+	second
+	kill -KILL "$first"
+	assert_ends 137 "$first"
+	wait_until 10 is_gone "$guard"
+	assert_ends 0 "$second"
+	assert_order
+}
+
+@test "orphans that replace themselves are killed when the guard is gone" {
+	first -- chain
+	wait_until 10 eval '[ "$(ticks)" -ge 100 ]'
+	second
+	kill -KILL "$(guard "$first")"
+	assert_ends 70 "$first"
+	assert_ends 0 "$second"
+	assert_order
+}
+
+@test "a process that forks all the time is killed with all it made" {
+	first -- brood tree ignore
+	wait_until 10 ticking 30
+	second
+	script renew unavailable
+	assert_ends 79 "$first"
+	unscript renew
+	assert_ends 0 "$second"
+	assert_order
+	job_gone ""
+}
+
+@test "a stopped command is continued for the TERM" {
+	local command
+
+	first -- stop cleanup=1
+	wait_until 10 ticking 1
+	command=$(awk '$1 == "start" { print $4 }' out)
+	wait_until 10 state "$command" T
+	kill -TERM "$first"
+	assert_ends 0 "$first"
+	assert_equal "$(lines term)" 1
+}
+
+@test "a stopped command dies of the TERM that it does not handle" {
+	first -- stop frozen
+	wait_until 10 ticking 2
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	job_gone ""
+}
+
+@test "a stopped command counts as alive: the lease is renewed" {
+	first -- stop frozen
+	wait_until 10 ticking 2
+	wait_until 10 calls_reach renew first ok 7
+	is_alive "$first"
+	script renew lost
+	assert_ends 79 "$first"
+	job_gone ""
+}
+
+@test "the job of another user is killed by root" {
+	chmod 666 out
+	first -- uid=65534 tree frozen ignore
+	wait_until 10 ticking 5
+	second
+	script renew lost once
+	assert_ends 79 "$first"
+	assert_ends 0 "$second"
+	assert_order
+	job_gone ""
+}
+
+# may_not_be_killed PROGRAM...: --max-run ends in vain; the lease is kept as long
+# as the store confirms it, then 79.  The user in the message is $uid.
+may_not_be_killed() {
+	local survivor
+
+	bg "$@"
+	first=$!
+	wait_until 10 ticking 1
+	survivor=$(awk '$1 == "start" { print $4 }' out)
+	wait_until 10 grep -q "process $survivor of user $uid" first
+	# More than a whole lease: it is still held.
+	wait_until 10 calls_reach renew first ok \
+	    $(($(call_count renew first ok) + 6))
+	is_alive "$first"
+	is_alive "$survivor"
+	run_tool 75 run "${FAKE[@]}" job -- true
+	assert_equal "$(grep -c "of user $uid" first)" 1
+	script renew lost
+	assert_ends 79 "$first"
+	assert_equal "$(call_count release first -)" 0
+	is_alive "$survivor"
+	# The guard stays with it, and goes when it has gone.
+	kill -KILL "$survivor"
+	wait_until 10 all_gone
+}
+
+@test "a process that may not be killed keeps the lease: no CAP_KILL" {
+	local uid=65534
+
+	chmod 666 out
+	may_not_be_killed setpriv --bounding-set -kill --inh-caps -kill \
+	    "$LEASERUN" run "${FAKE[@]}" --owner first --max-run 300ms job -- \
+	    "$PROBE" out uid=$uid 2>first
+}
+
+# Needs a file system without nosuid, at a place that anyone may enter.
+@test "a process that may not be killed keeps the lease: a setuid program" {
+	local uid=0 dir
+
+	dir=$(mktemp -d /tmp/leaserun-setuid.XXXXXX)
+	chmod 755 "$dir"
+	install -m 4755 "$PROBE" "$dir/probe"
+	install -m 755 "$LEASERUN" "$dir/leaserun"
+	install -m 755 "$MODULES/fake.so" "$dir/fake.so"
+	: >"$dir/leaserun.conf"
+	mv store "$dir/store"
+	STORE=$dir/store
+	FAKE=(--module-dir "$dir" -b "fake:$STORE" -t 2s -g 300ms -r 400ms)
+	export LEASERUN_CONFIG=$dir/leaserun.conf
+	chown 65534 "$STORE"
+	: >"$dir/out"
+	rm out
+	ln -s "$dir/out" out
+	may_not_be_killed setpriv --reuid 65534 --clear-groups \
+	    "$dir/leaserun" run "${FAKE[@]}" --owner first --max-run 300ms \
+	    job -- "$dir/probe" "$dir/out" uid=0 2>first || status=$?
+	rm -rf "$dir"
+	return ${status:-0}
+}
+
+@test "a process that may not be killed goes away: released" {
+	local survivor
+
+	chmod 666 out
+	bg setpriv --bounding-set -kill --inh-caps -kill \
+	    "$LEASERUN" run "${FAKE[@]}" --owner first --max-run 300ms job -- \
+	    "$PROBE" out uid=65534 2>first
+	first=$!
+	wait_until 10 ticking 1
+	survivor=$(awk '$1 == "start" { print $4 }' out)
+	wait_until 10 file_has first "may not be killed"
+	kill -KILL "$survivor"
+	assert_ends 124 "$first"
+	called release first ok
+	assert_free
+}
+
+# --- Those who outlive the command ---
+
+@test "leftovers are waited for: the lease is kept, the status is kept" {
+	first -v -- ticks=2 exit=11 tree
+	wait_until 10 ticking 4
+	wait_until 10 file_has out end
+	wait_until 10 calls_reach renew first ok 7
+	run_tool 75 run "${FAKE[@]}" job -- true
+	is_alive "$first"
+	awk '$1 == "member" { print $4 }' out | xargs kill -KILL
+	assert_ends 11 "$first"
+	job_gone ""
+}
+
+@test "leftovers are waited for: a line says so after 5 s" {
+	first -- ticks=2 exit=12 tree live=600
+	wait_until 10 file_has first "has ended, waiting for 3 of its processes"
+	file_has out end
+	assert_ends 12 "$first"
+	assert_equal "$(wc -l <first)" 1
+}
+
+@test "leftovers that are waited for get a TERM" {
+	first -- ticks=2 exit=13 tree
+	wait_until 10 ticking 4
+	wait_until 10 file_has out end
+	kill -TERM "$first"
+	assert_ends 13 "$first"
+	job_gone ""
+}
+
+@test "leftovers that are waited for are killed when the lease is lost" {
+	first -- ticks=2 tree frozen ignore
+	wait_until 10 ticking 5
+	wait_until 10 file_has out end
+	script renew lost
+	assert_ends 79 "$first"
+	job_gone ""
+}
+
+@test "leftovers are killed on request: TERM, grace, KILL, and the status" {
+	first --leftovers kill -- ticks=30 exit=14 tree frozen ignore
+	assert_ends 14 "$first"
+	job_gone ""
+	# Those who run; the stopped one gets it with the CONT.
+	[ "$(lines term)" -ge 3 ]
+	called release first ok
+	assert_free
+}
+
+@test "leftovers that end at the TERM are not waited for" {
+	first -g 20s -t 60s --leftovers kill -- ticks=30 exit=15 tree frozen
+	wait_until 5 is_gone "$first"
+	assert_ends 15 "$first"
+	job_gone ""
+}
+
+@test "leftovers are left on request: released at once, on the file backend" {
+	bg "$LEASERUN" run --leftovers leave job -- \
+	    "$PROBE" out ticks=2 exit=16 tree
+	wait_until 10 ticking 4
+	assert_ends 16 "$!"
+	# Although they have inherited the descriptor.
+	run_tool 0 run job -- true
+	ticking 4
+	ticks=$(ticks)
+	wait_until 10 ticks_exceed $((ticks + 30))
+	! job_gone ""
+}
+
+@test "leftovers are left on request: released at once, under a lease" {
+	first --leftovers leave -- ticks=2 exit=17 tree
+	assert_ends 17 "$first"
+	called release first ok
+	wait_until 10 ticking 4
+	wait_until 10 ticks_exceed $(($(ticks) + 30))
+}
+
+@test "leftovers are not left when the run is ended by leaserun" {
+	first --leftovers leave --max-run 300ms -- tree
+	assert_ends 124 "$first"
+	job_gone ""
+}
+
+@test "the output of a leftover is not waited for" {
+	local text
+
+	mkfifo go
+	text=$(timeout 10 "$LEASERUN" run --leftovers leave job -- \
+	    sh -c 'read -r _ <go >/dev/null 3>&- & echo hi')
+	assert_equal "$text" hi
+	timeout 10 sh -c 'echo >go'
+}
+
+# --- A limit of time ---
+
+@test "max-run: TERM, 124, whatever the command's status" {
+	first --max-run 200ms -- cleanup=1
+	assert_ends 124 "$first"
+	assert_equal "$(lines term)" 1
+	assert_equal "$(lines end)" 1
+	called release first ok
+}
+
+@test "max-run: who ignores TERM is killed after the grace" {
+	first --max-run 200ms -- tree frozen ignore
+	assert_ends 124 "$first"
+	job_gone ""
+	[ "$(lines term)" -ge 4 ]
+	called release first ok
+	assert_free
+}
+
+@test "max-run: leftovers are waited for no longer" {
+	first --max-run 300ms -- ticks=2 tree ignore
+	assert_ends 124 "$first"
+	job_gone ""
+}
+
+@test "max-run: a command that ends in time is none of its business" {
+	first --max-run 20s -- ticks=2 exit=18
+	assert_ends 18 "$first"
+}
+
+@test "max-run: not counted while waiting" {
+	first -- ticks=80
+	wait_until 10 ticking 1
+	bg "$LEASERUN" run "${FAKE[@]}" --wait 20s --max-run 500ms job -- \
+	    "$PROBE" out ticks=2
+	assert_ends 0 "$!"
+}
+
+@test "max-run: a lost lease is the graver reason" {
+	first -g 1s -t 4s --max-run 200ms -- ignore
+	wait_until 10 terms 1
+	script renew lost
+	assert_ends 79 "$first"
+}
+
+# --- How the command ends ---
+
+@test "every exit status is the command's" {
+	local -i status code
+
+	for ((status = 0; status < 256; status++)); do
+		code=0
+		timeout 20 "$LEASERUN" run job -- sh -c "exit $status" ||
+		    code=$?
+		assert_equal "$code" "$status" || return
+	done
+}
+
+@test "a command that dies of a signal: leaserun dies of it, without a core" {
+	local signo
+
+	ulimit -S -c unlimited || ulimit -S -c "$(ulimit -H -c)"
+	for signo in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 24 25 26 27 29 \
+	    30 31 34 64; do
+		rm -f status
+		timeout 20 "$STARTWITH" -d $signo -w status "$LEASERUN" run \
+		    job -- sh -c "ulimit -c 0; kill -$signo \$\$"
+		assert_equal "$(cat status)" "killed $signo"
+	done
+	run_tool 0 run job -- true
+}
+
+@test "a command that cannot be found: 127, released at once" {
+	local command
+
+	ln -s nowhere dangling
+	for command in ./nowhere nowhere-at-all ./dangling ./out/x; do
+		# ENOTDIR is no "not found".
+		[ "$command" != ./out/x ] || { try 126; continue; }
+		try 127
+	done
+}
+
+# try RC: $command is not run, in one line that names it.
+try() {
+	rm -f "$STORE/log"
+	run_tool "$1" run "${FAKE[@]}" --owner first job -- "$command" x
+	assert_contains "$stderr" "'$command'"
+	assert_equal "$(wc -l <stderr)" 1
+	called release first ok
+	wait_until 1 all_gone
+}
+
+@test "a command that cannot be executed: 126, released at once" {
+	local command
+
+	printf '#!/bin/sh\n' >plain
+	printf '#!/nowhere\n' >badinterpreter
+	printf '\177ELF junk' >junk
+	chmod 644 plain
+	chmod 755 badinterpreter junk
+	for command in ./plain . ./badinterpreter ./junk; do
+		try 126
+	done
+	assert_free
+}
+
+@test "arguments that are too long with our variables: 126 and the cause" {
+	local low=0 high=140000 pad text status
+	local -a many=()
+
+	# Options come from the environment, which grows by our variables.
+	text=$(printf '%0100000d' 0)
+	while timeout 10 /bin/true "${many[@]}" "$text" 2>/dev/null; do
+		many+=("$text")
+	done
+	unset 'many[-1]'
+	# The longest that leaserun itself can be started with.
+	while ((high - low > 1)); do
+		pad=$(((low + high) / 2))
+		if timeout 10 "$LEASERUN" run --help job -- true "${many[@]}" \
+		    "${text:0:pad}${text:0:pad - 100000 > 0 ? pad - 100000 : 0}" \
+		    >/dev/null 2>&1; then
+			low=$pad
+		else
+			high=$pad
+		fi
+	done
+	pad=$low
+	status=0
+	timeout 10 "$LEASERUN" run job -- true "${many[@]}" \
+	    "${text:0:pad}${text:0:pad - 100000 > 0 ? pad - 100000 : 0}" \
+	    2>stderr || status=$?
+	head -c 300 stderr
+	assert_equal $status 126
+	file_has stderr "leaserun: cannot run 'true': Argument list too long"
+	run_tool 0 run job -- true
+}
+
+@test "a string that is too long only with our variables: 126 and the cause" {
+	local status=0 name
+	local url=file:$BATS_TEST_TMPDIR/state
+
+	# LEASERUN_CHAIN grows with every run; one string may have 128 KiB.
+	export LEASERUN_CHAIN
+	LEASERUN_CHAIN=$(printf '%0130990d' 0)
+	timeout 10 "$LEASERUN" run -b "$url" job -- true 2>stderr || status=$?
+	assert_equal $status 126
+	file_has stderr "leaserun: cannot run 'true': Argument list too long"
+	unset LEASERUN_CHAIN
+	run_tool 0 run job -- true
+}
+
+@test "a process that cannot be made: 70, released at once" {
+	local uid=$((60000 + $$ % 5000)) dir
+
+	dir=$(mktemp -d /tmp/leaserun-nproc.XXXXXX)
+	chmod 755 "$dir"
+	install -m 755 "$LEASERUN" "$dir/leaserun"
+	: >"$dir/leaserun.conf"
+	mkdir "$dir/state"
+	chown $uid "$dir/state"
+	export LEASERUN_CONFIG=$dir/leaserun.conf
+	status=0
+	# The keeper and the guard; then the keeper alone.
+	for n in 2 1; do
+		code=0
+		timeout 20 setpriv --reuid $uid --clear-groups \
+		    prlimit --nproc=$n "$dir/leaserun" run -b \
+		    "file:$dir/state" job -- true 2>stderr || code=$?
+		cat stderr
+		[ $code -eq 70 ] && file_has stderr "cannot start" || status=1
+		timeout 20 setpriv --reuid $uid --clear-groups \
+		    "$dir/leaserun" run -b "file:$dir/state" job -- true ||
+		    status=1
+	done
+	rm -rf "$dir"
+	assert_equal $status 0
+}
