@@ -284,7 +284,8 @@ acquire_once(const struct file *self, struct held *held,
 	if (result != LEASERUN_OK)
 		goto out;
 	left = fileinfo_hold_left(&info, dir->host->now());
-	if (left > 0 && !fileinfo_is_owner(&info, request->owner)) {
+	if (left > 0 && (fileinfo_is_released(&info) ||
+	    !fileinfo_is_owner(&info, request->owner))) {
 		result = wait_hold(self, held, dirfd, request->wait,
 		    dir->host->now() + left, deadline);
 		*again = result == LEASERUN_OK;

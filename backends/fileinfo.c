@@ -219,9 +219,7 @@ fileinfo_grant(int fd, struct fileinfo *info, uint64_t token,
 	put(&text, "boot", boot);
 	if (request->min_hold_ns > 0)
 		put_number(&text, "hold-ns", request->min_hold_ns);
-	if (record_write(fd, &info->record, token, text.buf) == -1)
-		return -1;
-	return fileinfo_read(fd, info);
+	return record_write(fd, &info->record, token, text.buf);
 }
 
 int

@@ -32,7 +32,7 @@ struct fileinfo {
 	int64_t		ran_ms;
 
 	bool		revoked;	/* the mark is meant for this grant */
-	bool		unheld;	/* and ends its --min-hold */
+	bool		unheld;		/* its --min-hold is over */
 };
 
 /* 0, or -1 with errno.  A descriptor of -1 reads like an empty file. */

@@ -33,7 +33,7 @@ struct block {
 	uint32_t	head_sum;	/* of magic and version */
 	uint64_t	number;		/* 0 in a note */
 	char		text[RECORD_TEXT_SIZE];
-	uint32_t	sum;		/* of everything above */
+	uint32_t	sum;		/* of all above, text up to its NUL */
 	uint32_t	unused;
 };
 
@@ -67,6 +67,14 @@ checksum(const void *data, size_t size)
 	return ~sum;
 }
 
+/* What comes behind the text is zero and says nothing. */
+static uint32_t
+block_sum(const struct block *b)
+{
+	return checksum(b, offsetof(struct block, text) +
+	    strnlen(b->text, sizeof(b->text)));
+}
+
 static void
 block_make(struct block *b, uint64_t number, const char *text)
 {
@@ -76,7 +84,7 @@ block_make(struct block *b, uint64_t number, const char *text)
 	b->head_sum = checksum(b, offsetof(struct block, head_sum));
 	b->number = number;
 	memcpy(b->text, text, strlen(text));
-	b->sum = checksum(b, offsetof(struct block, sum));
+	b->sum = block_sum(b);
 }
 
 static enum block_state
@@ -87,7 +95,7 @@ block_check(const struct block *b)
 		return BLOCK_DAMAGED;
 	if (b->version != RECORD_VERSION)
 		return BLOCK_FOREIGN;
-	if (b->sum != checksum(b, offsetof(struct block, sum)) ||
+	if (b->sum != block_sum(b) ||
 	    b->number > NUMBER_MAX ||
 	    memchr(b->text, '\0', sizeof(b->text)) == NULL)
 		return BLOCK_DAMAGED;

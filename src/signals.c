@@ -169,11 +169,10 @@ on_bound(int signo, siginfo_t *si, void *context)
 	    -bound_status);
 }
 
+/* Those that stand for a fault of our own, or have a use of their own here. */
 static bool
 is_relayed(int signo)
 {
-	struct sigaction old;
-
 	switch (signo) {
 	case SIGKILL:
 	case SIGSTOP:
@@ -187,12 +186,19 @@ is_relayed(int signo)
 	case SIGSYS:
 		return false;
 	default:
-		break;
+		/* The C library keeps the first real-time ones. */
+		return signo <= SIGSYS || signo >= SIGRTMIN;
 	}
-	/* The C library keeps a few of the first real-time ones. */
-	if (sigaction(signo, NULL, &old) == -1)
-		return false;
-	return old.sa_handler != SIG_IGN;
+}
+
+/* What was ignored stays so, here and in the command. */
+static void
+install(int signo, const struct sigaction *relay)
+{
+	struct sigaction old;
+
+	if (sigaction(signo, relay, &old) == 0 && old.sa_handler == SIG_IGN)
+		sigaction(signo, &old, NULL);
 }
 
 static int
@@ -234,7 +240,7 @@ signals_init(int link, pid_t guard, struct deadline_page *page,
 	sigfillset(&bound.sa_mask);
 	for (signo = 1; signo < SIGRTMAX; signo++) {
 		if (is_relayed(signo))
-			sigaction(signo, &relay, NULL);
+			install(signo, &relay);
 	}
 	sigaction(SIGRTMAX, &bound, NULL);
 	sigaction(SIGCHLD, &child, NULL);
