@@ -48,6 +48,8 @@ struct held {
 	char		told_owner[LEASERUN_OWNER_SIZE];	/* this one */
 };
 
+static const struct leaserun_end never_ran;
+
 /* Comes first: list, revoke, init and doctor know nothing but the directory. */
 struct file {
 	struct filedir	dir;
@@ -245,8 +247,12 @@ write_token(const struct file *self, struct held *held, int dirfd,
 	if (info->record.state == RECORD_NEW && fsync(dirfd) == -1)
 		return filedir_fail(dir, "sync directory", NULL, errno);
 	if (fileinfo_grant(held->token_fd, info, out.token, request,
-	    out.sent_ns) == -1)
-		return filedir_fail(dir, "write", file, errno);
+	    out.sent_ns) == -1) {
+		result = filedir_fail(dir, "write", file, errno);
+		/* What is there of it must not look like a run that died. */
+		fileinfo_end(held->token_fd, info, out.token, &never_ran);
+		return result;
+	}
 	futimens(held->lock.fd, NULL);	/* the first heartbeat */
 	held->token = out.token;
 	*grant = out;
@@ -452,13 +458,12 @@ file_release(void *arg, const struct leaserun_lease *lease,
 static enum leaserun_result
 file_abandon(void *arg, const char *name, const char *owner, int64_t deadline)
 {
-	const struct leaserun_end end = { .ran = false };
 	struct file *self = arg;
 	struct held *held;
 
 	(void)deadline;
 	if ((held = held_find(self, name, owner)) != NULL)
-		give_back(self, held, &end);
+		give_back(self, held, &never_ran);
 	return LEASERUN_OK;
 }
 

@@ -237,17 +237,19 @@ filedir_open(const struct filedir *dir, enum filedir_use use, int *out)
 {
 	enum leaserun_result result = LEASERUN_OK;
 	struct stat link, st;
-	int fd, missing;
+	bool found;
+	int fd;
 
 	*out = -1;
-	missing = lstat(dir->path, &link) == -1 && errno == ENOENT;
-	if (missing && dir->is_default && use != FILEDIR_MAKE)
-		return LEASERUN_OK;
-	if (missing && dir->is_default && use == FILEDIR_MAKE &&
-	    filedir_make(dir->path, true) == -1)
-		return filedir_fail(dir, "make directory", NULL, errno);
-
-	if (lstat(dir->path, &link) == -1 ||
+	found = lstat(dir->path, &link) == 0;
+	if (!found && errno == ENOENT && dir->is_default) {
+		if (use != FILEDIR_MAKE)
+			return LEASERUN_OK;
+		if (filedir_make(dir->path, true) == -1)
+			return filedir_fail(dir, "make directory", NULL, errno);
+		found = lstat(dir->path, &link) == 0;
+	}
+	if (!found ||
 	    (fd = open(dir->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) == -1)
 		return dir_fail(dir, errno);
 	if (fstat(fd, &st) == -1)
@@ -311,7 +313,7 @@ file_fail(const struct filedir *dir, int dirfd, const char *file, int error)
 	struct stat st;
 
 	if (fstatat(dirfd, file, &st, AT_SYMLINK_NOFOLLOW) == -1)
-		return filedir_fail(dir, "make", file, error);
+		return filedir_fail(dir, "open", file, error);
 	if (!S_ISREG(st.st_mode))
 		return not_regular(dir, file);
 	if (error != EACCES && error != EPERM)

@@ -193,12 +193,11 @@ fileinfo_read(int fd, struct fileinfo *info)
 	} while (info->record.state != RECORD_GOOD &&
 	    info->record.state != RECORD_NEW && ++tries < 3);
 	parse_grant(info->record.text, info);
-	if (record_note_read(fd, NOTE_END, text) == -1)
-		return -1;
-	parse_end(text, info);
-	if (record_note_read(fd, NOTE_MARK, text) == -1)
-		return -1;
-	parse_mark(text, info);
+	/* A note that cannot be read is no note. */
+	if (record_note_read(fd, NOTE_END, text) == 0)
+		parse_end(text, info);
+	if (record_note_read(fd, NOTE_MARK, text) == 0)
+		parse_mark(text, info);
 	return 0;
 }
 

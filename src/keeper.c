@@ -401,8 +401,7 @@ keeper_run(const struct keeper_setup *s)
 	int status;
 
 	job_init(&k.job, s);
-	if (tree_init() == -1 ||
-	    signals_init(s->link, s->guard, s->page, &k.job.exempt) == -1 ||
+	if (signals_init(s->link, s->guard, s->page, &k.job.exempt) == -1 ||
 	    (k.timer = timer_open()) == -1) {
 		log_error("cannot prepare the run: %s", strerror(errno));
 		return W_EXITCODE(EXIT_INTERNAL, 0);

@@ -254,7 +254,7 @@ run(struct run *r, const char *chain)
 	}
 	/* Until the handlers are there; the guard keeps them blocked. */
 	signals_block(&r->job.mask);
-	if ((s.guard = fork()) == 0) {
+	if ((s.guard = _Fork()) == 0) {
 		close(fds[0]);
 		_exit(guard_run(fds[1], s.page, &r->job));
 	}

@@ -277,7 +277,7 @@ tree_spawn(const struct tree_command *command, int *exec_fd)
 
 	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) == -1)
 		return -1;
-	if ((pid = fork()) == 0)
+	if ((pid = _Fork()) == 0)
 		exec_command(command, guard, fds[1]);
 	saved = errno;
 	close(fds[1]);

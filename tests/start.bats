@@ -1,0 +1,608 @@
+# However leaserun is started, the command finds what it would have found
+# without it, and leaserun works all the same.
+
+load helpers
+load jobs
+
+# --- Descriptors ---
+
+# With FD closed the command finds /dev/null there, and the others as they are.
+closed() {
+	local fd
+
+	for fd in 0 1 2; do
+		: >"was$fd"
+	done
+	timeout 20 "$STARTWITH" "$@" "$LEASERUN" run "${FAKE[@]}" job -- \
+	    sh -c 'for fd in 0 1 2; do readlink /proc/$$/fd/$fd; done >fds.new
+		mv fds.new fds' <was0 >was1 2>was2
+}
+
+@test "standard input closed" {
+	closed -c 0
+	assert_equal "$(tr '\n' ' ' <fds)" "/dev/null $PWD/was1 $PWD/was2 "
+}
+
+@test "standard output closed" {
+	closed -c 1
+	assert_equal "$(tr '\n' ' ' <fds)" "$PWD/was0 /dev/null $PWD/was2 "
+}
+
+@test "standard error closed" {
+	closed -c 2
+	assert_equal "$(tr '\n' ' ' <fds)" "$PWD/was0 $PWD/was1 /dev/null "
+}
+
+@test "all three closed, and the file backend" {
+	timeout 20 "$STARTWITH" -c 0 -c 1 -c 2 "$LEASERUN" run -vv job -- \
+	    sh -c 'for fd in 0 1 2; do readlink /proc/$$/fd/$fd; done >fds.new
+		mv fds.new fds; exit 5' || status=$?
+	assert_equal "$status" 5
+	assert_equal "$(tr '\n' ' ' <fds)" "/dev/null /dev/null /dev/null "
+}
+
+@test "all three closed while held elsewhere: nothing but the status" {
+	first -- tree
+	wait_until 10 ticking 4
+	timeout 20 "$STARTWITH" -c 0 -c 1 -c 2 "$LEASERUN" run "${FAKE[@]}" \
+	    job -- true || status=$?
+	assert_equal "$status" 75
+}
+
+# The descriptors of a process, without those of bats.
+descriptors() {
+	"$@" sh -c 'ls /proc/$$/fd' 3>&- 4>&- | sort -n
+}
+
+@test "no descriptor of ours leaks, the lock of the file backend excepted" {
+	descriptors >direct
+	descriptors timeout 20 "$LEASERUN" run "${FAKE[@]}" job -- >fake
+	descriptors timeout 20 "$LEASERUN" run job -- >file
+	run diff direct fake
+	assert_equal "$output" ""
+	run diff direct file
+	assert_matches "$output" '^[0-9]+a[0-9]+'$'\n''> 2[0-9][0-9]$'
+}
+
+@test "five thousand inherited descriptors, and a limit of a million" {
+	ulimit -n 1048576 || ulimit -n "$(ulimit -H -n)"
+	timeout 20 "$STARTWITH" -n 5000 "$LEASERUN" run "${FAKE[@]}" job -- \
+	    sh -c 'ls /proc/$$/fd | wc -l' >count
+	[ "$(cat count)" -ge 5003 ]
+	timeout 20 "$STARTWITH" -n 5000 "$LEASERUN" run job -- \
+	    "$PROBE" out ticks=3 exit=3 || status=$?
+	assert_equal "$status" 3
+	assert_equal "$(lines tick)" 3
+}
+
+@test "five thousand inherited descriptors, and the guard is killed" {
+	bg "$STARTWITH" -n 5000 "$LEASERUN" run "${FAKE[@]}" job -- \
+	    "$PROBE" out tree
+	first=$!
+	wait_until 10 ticking 4
+	kill -KILL "$(guard "$first")"
+	assert_ends 70 "$first"
+	job_gone ""
+}
+
+# few COMMAND...: with N descriptors at most, those of the test closed.
+few() {
+	prlimit --nofile="$n" -- "$@" 3>&- 4>&- 5>&- 6>&-
+}
+
+@test "few descriptors: success, or one clear line and no run" {
+	local n code url good=0
+
+	for url in "fake:$STORE" "$LEASERUN_BACKEND"; do
+		for n in 4 5 6 7 8 9 10 11 12 13 14 15 16 24; do
+			code=0
+			rm -f out
+			few timeout -s KILL 20 "$LEASERUN" run "${FAKE[@]}" \
+			    -b "$url" --connect-timeout 300ms job -- \
+			    "$PROBE" out ticks=1 >said 2>&1 || code=$?
+			case $code in
+			0)
+				[ -s out ]
+				good=$n
+				;;
+			69 | 70 | 78)
+				[ ! -e out ]
+				assert_equal "$(wc -l <said)" 1
+				file_has said "Too many open files"
+				;;
+			*)
+				cat said
+				fail "status $code with $n descriptors"
+				;;
+			esac
+		done
+		assert_equal "$good" 24
+	done
+}
+
+@test "few descriptors: whoever starts a job can end it, keeper or guard" {
+	local n victim
+
+	for n in 9 10 11 12 13 14; do
+		for victim in keeper guard; do
+			rm -f out
+			few env --default-signal=INT "$LEASERUN" run \
+			    "${FAKE[@]}" --wait 2s job -- \
+			    "$PROBE" out tree 2>first &
+			first=$!
+			bg_pids+=("$first")
+			wait_until 10 eval 'is_gone "$first" ||
+			    { [ -e out ] && ticking 4; }'
+			[ -e out ] || continue
+			if [ $victim = keeper ]; then
+				kill -KILL "$first"
+			else
+				kill -KILL "$(guard "$first")"
+			fi
+			wait_until 10 job_gone ""
+			wait_until 10 is_gone "$first"
+		done
+	done
+	[ -e out ]
+}
+
+@test "input is the command's, byte for byte" {
+	head -c 50M /dev/urandom >in
+	timeout 60 "$LEASERUN" run job -- cat <in | cmp - in
+	cat in | timeout 60 "$LEASERUN" run job -- cat | cmp - in
+	head -c 1M in >short
+	{ timeout 60 "$LEASERUN" run job -- true; cat; } <short | cmp - short
+	{ timeout 60 "$LEASERUN" run job -- head -c 10; cat; } \
+	    < <(cat short) | head -c 10 | cmp - <(head -c 10 short)
+}
+
+@test "output that nobody reads any more: SIGPIPE is the command's" {
+	timeout 20 "$LEASERUN" run job -- yes | head -n 1 >/dev/null
+	assert_equal "${PIPESTATUS[0]}" 141
+}
+
+# --- Messages that cannot be written ---
+
+# full_pipe: standard error will be one, on descriptor 9.
+full_pipe() {
+	mkfifo pipe
+	exec 9<>pipe
+	timeout 1 dd if=/dev/zero of=pipe bs=4096 oflag=nonblock \
+	    2>/dev/null || :
+	flags=$(grep flags /proc/$$/fdinfo/9)
+}
+
+@test "a full pipe on standard error: renewals are not delayed" {
+	full_pipe
+	script renew log-flood
+	bg "$LEASERUN" run "${FAKE[@]}" --owner first -vv job -- \
+	    "$PROBE" out cleanup=1 2>&9 9>&-
+	first=$!
+	wait_until 20 calls_reach renew first ok 10
+	kill -TERM "$first"
+	assert_ends 0 "$first"
+	called release first ok
+	assert_equal "$(grep flags /proc/$$/fdinfo/9)" "$flags"
+	exec 9>&-
+}
+
+@test "a full pipe on standard error: the job is killed in time" {
+	full_pipe
+	bg "$LEASERUN" run "${FAKE[@]}" --owner first -vv job -- \
+	    "$PROBE" out tree ignore 2>&9 9>&-
+	first=$!
+	wait_until 10 ticking 4
+	second
+	script renew unavailable
+	assert_ends 79 "$first"
+	assert_ends 0 "$second"
+	assert_order
+	assert_equal "$(grep flags /proc/$$/fdinfo/9)" "$flags"
+	exec 9>&-
+}
+
+@test "a pipe that is full before anything is said, and the guard is killed" {
+	full_pipe
+	bg "$LEASERUN" run -vv job -- "$PROBE" out tree 2>&9 9>&-
+	first=$!
+	wait_until 10 ticking 4
+	kill -KILL "$(guard "$first")"
+	assert_ends 70 "$first"
+	job_gone ""
+	exec 9>&-
+}
+
+@test "standard error without a reader, or on a full disk: no matter" {
+	mkfifo pipe
+	exec 9<>pipe 8>pipe 9>&-
+	timeout 20 "$LEASERUN" run -vv job -- sh -c 'exit 3' 2>&8 || status=$?
+	assert_equal "$status" 3
+	exec 8>&-
+	status=0
+	timeout 20 "$LEASERUN" run -vv job -- sh -c 'exit 4' 2>/dev/full ||
+	    status=$?
+	assert_equal "$status" 4
+}
+
+# --- Signals that are ignored or blocked ---
+
+@test "SIGCHLD ignored: the status is known all the same" {
+	local code=0
+
+	timeout 20 "$STARTWITH" -i 17 "$LEASERUN" run job -- \
+	    "$PROBE" out ticks=1 exit=7 || code=$?
+	assert_equal "$code" 7
+	first_with -i 17
+	kill -KILL "$(guard "$first")"
+	assert_ends 70 "$first"
+	job_gone ""
+}
+
+# first_with OPTION...: of startwith.
+first_with() {
+	bg "$STARTWITH" "$@" "$LEASERUN" run "${FAKE[@]}" --owner first job -- \
+	    "$PROBE" out tree
+	first=$!
+	wait_until 10 ticking 4
+}
+
+@test "HUP ignored, as by nohup: it does not end the run" {
+	first_with -i 1
+	kill -HUP "$first"
+	wait_until 10 ticks_exceed $(($(ticks) + 40))
+	is_alive "$first"
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+}
+
+@test "HUP not ignored: it ends the command" {
+	bg "$LEASERUN" run "${FAKE[@]}" --owner first job -- "$PROBE" out
+	first=$!
+	wait_until 10 ticking 1
+	kill -HUP "$first"
+	assert_ends 129 "$first"
+	called release first ok
+}
+
+@test "everything blocked: TERM ends a wait" {
+	bg "$LEASERUN" run "${FAKE[@]}" job -- "$PROBE" out tree
+	wait_until 10 ticking 4
+	bg "$STARTWITH" -b 1 -b 2 -b 14 -b 15 -b 17 "$LEASERUN" run \
+	    "${FAKE[@]}" --owner second --wait inf job -- true
+	second=$!
+	wait_until 10 called acquire second
+	kill -TERM "$second"
+	assert_ends 143 "$second"
+}
+
+@test "everything blocked: the command's end is seen, and a lost lease" {
+	local code=0
+
+	timeout 20 "$STARTWITH" -b 1 -b 2 -b 14 -b 15 -b 17 "$LEASERUN" run \
+	    "${FAKE[@]}" job -- sh -c 'exit 6' || code=$?
+	assert_equal "$code" 6
+	first_with -b 1 -b 2 -b 14 -b 15 -b 17
+	second
+	script renew unavailable
+	assert_ends 79 "$first"
+	assert_ends 0 "$second"
+	assert_order
+}
+
+@test "everything blocked: a release that hangs is cut short" {
+	script release hang
+	bg "$STARTWITH" -b 14 -b 15 -b 17 -b 64 "$LEASERUN" run "${FAKE[@]}" \
+	    job -- sh -c 'exit 8'
+	assert_ends 8 "$!"
+}
+
+# --- The command's world ---
+
+# What a process can say of itself.
+cat_world() {
+	cat >world <<-'END'
+		#!/bin/sh
+		umask
+		nice
+		pwd
+		cut -d ' ' -f 6,7,19 /proc/$$/stat
+		grep -E '^(Umask|[UG]id|Groups|Sig(Blk|Ign|Cgt)|ShdPnd|Cap|Cpus)' \
+		    /proc/self/status
+		grep -E '^(NoNewPrivs|Seccomp|Speculation)' /proc/self/status
+		cat /proc/self/limits /proc/self/cgroup /proc/self/oom_score_adj
+		cat /proc/self/personality /proc/self/timerslack_ns
+		readlink /proc/self/ns/* /proc/self/cwd /proc/self/root
+		env | grep -v '^LEASERUN_\|^_=' | sort
+	END
+	chmod 755 world
+}
+
+# same_world PREFIX...: with and without leaserun.
+same_world() {
+	timeout 20 "$@" ./world >direct
+	timeout 20 "$@" "$LEASERUN" run "${FAKE[@]}" job -- ./world >fake
+	timeout 20 "$@" "$LEASERUN" run job -- ./world >file
+	[ "$(wc -l <direct)" -ge 40 ]
+	run diff direct fake
+	assert_equal "$output" ""
+	run diff direct file
+	assert_equal "$output" ""
+}
+
+@test "the command's world is what it is without leaserun" {
+	cat_world
+	same_world env
+}
+
+@test "the command's world is what an odd caller has made it" {
+	cat_world
+	echo 300 >/proc/self/oom_score_adj
+	umask 027
+	mkdir deep
+	ln -s ../world deep/world
+	mkdir deep/er
+	cd deep
+	ulimit -S -c 1000 -f 100000 -s 4096 -n 500
+	same_world nice -n 5 chrt --idle 0 taskset -c 0 \
+	    "$STARTWITH" -i 1 -i 13 -i 20 -b 10 -b 15 -b 34 -i 64 -i 22
+}
+
+@test "ignored and blocked signals are the command's, all of them" {
+	local signo
+	local -a ignored=() blocked=()
+
+	cat_world
+	for ((signo = 1; signo <= 64; signo++)); do
+		case $signo in
+		9 | 19 | 32 | 33) continue ;;
+		# The shell of world could not wait.
+		17) ;;
+		*) ignored+=(-i $signo) ;;
+		esac
+		blocked+=(-b $signo)
+	done
+	same_world "$STARTWITH" "${ignored[@]}"
+	same_world "$STARTWITH" -b 17 "${blocked[@]}"
+	same_world "$STARTWITH" -i 17
+}
+
+@test "without an environment" {
+	env -i TEST_MARK="$TEST_MARK" "$LEASERUN" run --config leaserun.conf \
+	    -b "file:$PWD/state" job -- /usr/bin/env >env
+	run grep -v '^LEASERUN_[A-Z_]*=.' env
+	assert_equal "$output" "TEST_MARK=$TEST_MARK"
+	env -i TEST_MARK="$TEST_MARK" "$LEASERUN" run --config leaserun.conf \
+	    "${FAKE[@]}" job -- true
+	# The system's default path.
+	(cd / && env -i TEST_MARK="$TEST_MARK" "$LEASERUN" run --config \
+	    "$LEASERUN_CONFIG" -b "file:$BATS_TEST_TMPDIR/state" job -- true)
+}
+
+@test "a limit on the size of files: an error, no grant, no signal" {
+	local code=0
+
+	(ulimit -f 0 && exec timeout 20 "$LEASERUN" run --connect-timeout \
+	    300ms job -- "$PROBE" /dev/null) 2>&1 | cat >said
+	code=${PIPESTATUS[0]}
+	cat said
+	assert_equal "$code" 69
+	file_has said "File too large"
+}
+
+# --- Process namespaces ---
+
+# namespace OPTION... -- COMMAND...: in the background, as process 1 of a new
+# one; $first is that process.
+namespace() {
+	bg unshare --fork --pid "$@"
+	outer=$!
+	wait_until 10 eval 'first=$(cat "/proc/$outer/task/$outer/children") &&
+	    [ -n "$first" ]'
+	first=${first% }
+}
+
+@test "as process 1: orphans do not pile up, the status is the command's" {
+	namespace --mount-proc "$LEASERUN" run job -- sh -c '
+		for i in 1 2 3 4 5 6 7 8 9 10; do
+			(for j in 1 2 3 4 5 6 7 8 9 10; do
+				sleep 0.1 &
+			done)
+		done
+		sleep 0.5
+		n=0
+		while [ $n -lt 200 ]; do
+			left=$(cat /proc/[0-9]*/stat 2>/dev/null |
+			    grep -c " Z ")
+			[ "$left" -gt 0 ] || break
+			n=$((n + 1))
+			sleep 0.02
+		done
+		echo "$left" >zombies
+		exit 7'
+	assert_ends 7 "$outer"
+	assert_equal "$(cat zombies)" 0
+}
+
+@test "as process 1: TERM acts, 128 + 15 as an exit status" {
+	bg "$STARTWITH" -w status unshare --fork --pid --mount-proc \
+	    "$LEASERUN" run "${FAKE[@]}" --owner first job -- "$PROBE" out tree
+	wait_until 10 ticking 4
+	outer=$(cat status.pid)
+	kill -TERM "$(cat "/proc/$outer/task/$outer/children")"
+	wait_until 10 test -s status
+	assert_equal "$(cat status)" "exited 143"
+	called release first ok
+}
+
+@test "as process 1: TERM ends a wait" {
+	first -- tree
+	wait_until 10 ticking 4
+	namespace --mount-proc "$LEASERUN" run "${FAKE[@]}" --owner second \
+	    --wait inf job -- true
+	wait_until 10 called acquire second
+	kill -TERM "$first"
+	assert_ends 143 "$outer"
+}
+
+@test "as process 1: USR1 is passed on" {
+	namespace --mount-proc "$LEASERUN" run job -- "$SIGRECORD" got
+	wait_until 10 file_has got ready
+	kill -USR1 "$first"
+	wait_until 10 file_has got '10 '
+	kill -KILL "$first"
+	wait_until 10 is_gone "$outer"
+}
+
+@test "as process 1: the guard is killed, and the job with it" {
+	namespace --mount-proc "$LEASERUN" run "${FAKE[@]}" --owner first \
+	    job -- "$PROBE" out tree
+	wait_until 10 ticking 4
+	kill -KILL "$(guard "$first")"
+	assert_ends 70 "$outer"
+	called release first ok
+}
+
+@test "as process 1: what is put into the namespace is not the job" {
+	namespace --mount-proc "$LEASERUN" run "${FAKE[@]}" --owner first \
+	    job -- "$PROBE" out ticks=100
+	wait_until 10 ticking 1
+	# An orphan of a stranger comes to process 1, and ends before the job.
+	nsenter -t "$first" -p sh -c 'sleep 0.3 & echo >entered'
+	[ -e entered ]
+	assert_ends 0 "$outer"
+	assert_equal "$(lines tick)" 100
+}
+
+@test "the /proc of another namespace: 78, nothing is run" {
+	local code=0
+
+	unshare --fork --pid timeout 20 "$LEASERUN" run job -- \
+	    touch ran 2>said || code=$?
+	cat said
+	assert_equal "$code" 78
+	file_has said "another pid namespace"
+	[ ! -e ran ]
+}
+
+@test "without /proc: 78, nothing is run" {
+	local code=0
+
+	unshare --mount sh -c 'mount -t tmpfs none /proc && exec "$@"' sh \
+	    "$LEASERUN" run job -- touch ran 2>said || code=$?
+	cat said
+	assert_equal "$code" 78
+	file_has said /proc
+	[ ! -e ran ]
+}
+
+# --- Children from before ---
+
+# with_children N WORD...: first, with so many children that are not its job's.
+# They end when strangers_end is called.
+with_children() {
+	local n=$1
+
+	shift
+	mkfifo go
+	exec 8<>go
+	bg "$STARTWITH" -p "$n" "$LEASERUN" run "${FAKE[@]}" --owner first \
+	    job -- "$PROBE" out "$@" <go 8>&-
+	first=$!
+	wait_until 10 ticking 1
+	strangers=$(ps -o pid= --ppid "$first" | grep -v "$(guard "$first")")
+	[ "$(wc -w <<<"$strangers")" -eq "$n" ]
+}
+
+strangers_live() {
+	local pid
+
+	for pid in $strangers; do
+		is_alive "$pid" || return
+	done
+}
+
+# They have the other end open for reading only.
+strangers_end() {
+	exec 8>&-
+}
+
+@test "children from before: neither waited for nor killed" {
+	with_children 3 ticks=20 exit=4
+	assert_ends 4 "$first"
+	strangers_live
+	strangers_end
+}
+
+@test "children from before: not killed when the guard is" {
+	with_children 3 tree
+	wait_until 10 ticking 4
+	second
+	kill -KILL "$(guard "$first")"
+	assert_ends 70 "$first"
+	job_gone "$(token 1)"
+	strangers_live
+	assert_ends 0 "$second"
+	assert_order
+	strangers_end
+}
+
+@test "children from before: not killed when the lease is lost" {
+	with_children 3 tree
+	script renew lost
+	assert_ends 79 "$first"
+	strangers_live
+	strangers_end
+}
+
+@test "children from before: a signal for the job is not for them" {
+	with_children 3 tree
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	strangers_live
+	strangers_end
+}
+
+@test "children from before: reaped, their end is not the command's" {
+	with_children 3 cleanup=1
+	strangers_end
+	wait_until 10 eval '[ "$(ps -o pid= --ppid "$first" | wc -l)" -eq 1 ]'
+	ticks=$(ticks)
+	wait_until 10 ticks_exceed $((ticks + 20))
+	kill -TERM "$first"
+	assert_ends 0 "$first"
+}
+
+@test "children from before: reaped after the guard was killed" {
+	with_children 3 tree
+	kill -STOP "$first"
+	strangers_end
+	kill -KILL "$(guard "$first")"
+	kill -CONT "$first"
+	assert_ends 70 "$first"
+	job_gone ""
+}
+
+@test "children from before: their orphans are not the job" {
+	local orphan
+
+	mkfifo go
+	exec 8<>go
+	# The shell's child leaves an orphan, which comes to the keeper.
+	bg sh -c '
+		(read -r _; sleep 300 >/dev/null & echo $! >orphan) 8>&- &
+		exec "$@"' sh "$LEASERUN" run "${FAKE[@]}" --owner first job -- \
+	    "$PROBE" out tree <go 8>&-
+	first=$!
+	wait_until 10 ticking 4
+	echo >&8
+	wait_until 10 test -s orphan
+	orphan=$(cat orphan)
+	wait_until 10 eval '[ "$(ps -o ppid= -p "$orphan")" -eq "$first" ]'
+	ticks=$(call_count renew first ok)
+	wait_until 10 calls_reach renew first ok $((ticks + 1))
+	kill -KILL "$(guard "$first")"
+	assert_ends 70 "$first"
+	job_gone ""
+	is_alive "$orphan"
+	exec 8>&-
+}
