@@ -91,8 +91,8 @@ raise_locked(const struct filereport *report, int dirfd, uint64_t token)
 		goto out;
 	}
 	if (record.state != RECORD_HALF && record.number >= token) {
-		filesay(report, LEASERUN_NOTE, "token", "no token up to %"
-		    PRIu64 " is granted already", record.number);
+		filesay(report, LEASERUN_NOTE, "token", "the floor is %" PRIu64
+		    " already", record.number);
 		goto out;
 	}
 	/* Writing half a record makes it whole, but takes a new number. */
@@ -103,8 +103,8 @@ raise_locked(const struct filereport *report, int dirfd, uint64_t token)
 		result = filedir_fail(dir, "write", FLOOR_FILE, errno);
 		goto out;
 	}
-	filesay(report, LEASERUN_GOOD, "token", "no token up to %" PRIu64
-	    " is granted from now on", token);
+	filesay(report, LEASERUN_GOOD, "token", "floor raised: no token up to "
+	    "%" PRIu64 " is granted from now on", token);
 out:
 	close(fd);
 	return result;
@@ -163,11 +163,11 @@ init_print(const struct filereport *report, bool missing, uint64_t token)
 		close(fd);
 	}
 	if (result == LEASERUN_OK && token > floor)
-		filesay(report, LEASERUN_NOTE, "token", "would grant no token "
-		    "up to %" PRIu64, token);
+		filesay(report, LEASERUN_NOTE, "token", "would raise the floor "
+		    "to %" PRIu64, token);
 	else if (result == LEASERUN_OK && token > 0)
-		filesay(report, LEASERUN_NOTE, "token", "no token up to %"
-		    PRIu64 " is granted already", floor);
+		filesay(report, LEASERUN_NOTE, "token", "the floor is %" PRIu64
+		    " already", floor);
 	return result;
 }
 

@@ -86,6 +86,7 @@ result_of(int error)
 	case EBADF:
 	case EINVAL:
 	case EOPNOTSUPP:
+	case EFBIG:
 		return LEASERUN_MISCONFIGURED;
 	default:
 		return LEASERUN_UNAVAILABLE;
@@ -102,6 +103,8 @@ advice(int error)
 	case ENOSPC:
 	case EDQUOT:
 		return "; free some space there";
+	case EFBIG:
+		return "; raise the limit of the file size";
 	case EIO:
 		return "; look for disk errors in the kernel's log";
 	case ENOLCK:

@@ -45,8 +45,8 @@ check_directory(const struct filereport *report, const struct stat *st)
 	else if (mode & S_IWGRP)
 		filesay(report, LEASERUN_NOTE, "directory", "'%s', owner uid "
 		    "%u, mode %04o: %s group %u", path, st->st_uid, mode,
-		    mode & S_ISGID ? "shared with" : "for lack of chmod g+s "
-		    "not shared with", st->st_gid);
+		    mode & S_ISGID ? "shared with" : "run chmod g+s to share "
+		    "the files with", st->st_gid);
 	else
 		filesay(report, LEASERUN_GOOD, "directory", "'%s', owner uid "
 		    "%u, mode %04o", path, st->st_uid, mode);

@@ -3,11 +3,11 @@
 
 load helpers
 
-# hold NAME: a run in the background that holds it until `touch done'.
+# hold NAME: a run in the background that holds it until `touch over'.
 hold() {
 	bg "$LEASERUN" run "$1" -- sh -c \
 	    'echo "$LEASERUN_FENCE_TOKEN" >token
-	    while [ ! -e done ]; do sleep 0.02; done'
+	    while [ ! -e over ]; do sleep 0.02; done'
 	holder=$!
 	wait_until 10 test -s token
 }
@@ -142,7 +142,7 @@ hold() {
 		[ "$("$LEASERUN" status --json | grep -c '"waiting": 1')" = 1 ]
 	}
 	wait_until 10 waits
-	touch done
+	touch over
 	assert_ends 0 "$waiter"
 	assert_ends 0 "$holder"
 	[ "$(cat second)" -gt "$(cat token)" ]
@@ -334,7 +334,7 @@ hold() {
 	hold job
 	run_tool 0 status
 	assert_matches "$stdout" "job +held +$(hostname) +[0-9]+ .*$(cat token)"
-	touch done
+	touch over
 	assert_ends 0 "$holder"
 	run_tool 3 run job -- sh -c 'exit 3'
 	run_tool 0 status
@@ -355,7 +355,7 @@ hold() {
 	assert_contains "$stderr" "--token"
 	LEASERUN_FENCE_TOKEN=x run_tool 64 check job
 	run_tool 64 check --token -1 job
-	touch done
+	touch over
 	assert_ends 0 "$holder"
 	run_tool 75 check --token "$(cat token)" job
 	run_tool 0 run job -- "$LEASERUN" check job

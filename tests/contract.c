@@ -523,6 +523,20 @@ look(struct party *p, const char *name)
 	return listing.entry;
 }
 
+/* In the list of all names. */
+static int
+times_listed(struct party *p, const char *name)
+{
+	struct listing listing = { .name = name };
+	enum leaserun_result result;
+
+	result = ops->list(p->self, NULL, now_ns() + PATIENCE, listing_add,
+	    &listing);
+	if (result != LEASERUN_OK)
+		bail_out("list: %s: %s", result_name(result), p->error);
+	return listing.count;
+}
+
 static bool
 is_held_by(struct party *looker, const char *name, const struct party *p)
 {
@@ -619,8 +633,10 @@ child_run(const struct task *task, int in, int out)
 static bool
 child_report(const struct child *child, struct report *report)
 {
+	struct pollfd fd = { .fd = child->from, .events = POLLIN };
+
 	memset(report, 0, sizeof(*report));
-	return read(child->from, report, sizeof(*report)) ==
+	return poll(&fd, 1, 30000) == 1 && read(child->from, report, sizeof(*report)) ==
 	    (ssize_t)sizeof(*report);
 }
 
@@ -769,6 +785,7 @@ test_grant(void)
 	entry = look(&p, name);
 	check(entry.state == LEASERUN_FREE && entry.token == 0 &&
 	    !entry.has_end, "a name never heard of is free, token 0");
+	check(times_listed(&p, name) == 0, "asking does not make it known");
 	from = now_ns();
 	check_result(take(&p, name), LEASERUN_OK, &p, "acquire");
 	to = now_ns();
@@ -786,6 +803,7 @@ test_grant(void)
 	check_result(give(&p, name), LEASERUN_OK, &p, "release");
 	check(look(&p, name).token == p.grant.token,
 	    "the free name still has the token of its last grant");
+	check(times_listed(&p, name) == 1, "from now on it is listed");
 	party_close(&p);
 }
 
@@ -1533,6 +1551,9 @@ struct manners {
 	void		(*handlers[65])(int);
 };
 
+/* What we were started with. */
+static struct manners at_start;
+
 static void
 manners_look(struct manners *m)
 {
@@ -1550,7 +1571,7 @@ manners_look(struct manners *m)
 static void
 test_manners(void)
 {
-	static struct manners before, after;
+	static struct manners after;
 	char name[LEASERUN_NAME_SIZE];
 	struct leaserun_renewal r;
 	struct fds fds;
@@ -1558,7 +1579,6 @@ test_manners(void)
 
 	name_make(name, "manners");
 	fds_look(&fds);
-	manners_look(&before);
 	party_open(&p, "manners");
 	party_open(&q, "waiter");
 	take(&p, name);
@@ -1568,10 +1588,10 @@ test_manners(void)
 	    "all descriptors are close-on-exec");
 	give(&p, name);
 	manners_look(&after);
-	check(memcmp(&before.mask, &after.mask, sizeof(before.mask)) == 0,
+	check(memcmp(&at_start.mask, &after.mask, sizeof(after.mask)) == 0,
 	    "the signal mask is as it was");
-	check(memcmp(before.handlers, after.handlers,
-	    sizeof(before.handlers)) == 0, "so are the signal handlers");
+	check(memcmp(at_start.handlers, after.handlers,
+	    sizeof(after.handlers)) == 0, "so are the signal handlers");
 	check(no_children(), "no process is left behind");
 	party_close(&p);
 	party_close(&q);
@@ -1977,9 +1997,10 @@ test_raise_token(void)
 	give(&q, unknown);
 	check_result(init(&q, false, 1, &lines), LEASERUN_OK, &q,
 	    "a lower one");
-	check(take(&p, name) == LEASERUN_OK && p.grant.token > raised + 1,
+	name_make(unknown, "raise-again");
+	check(take(&q, unknown) == LEASERUN_OK && q.grant.token > raised,
 	    "lowers nothing");
-	give(&p, name);
+	give(&q, unknown);
 	party_close(&p);
 	party_close(&q);
 }
@@ -2056,6 +2077,7 @@ main(int argc, char *argv[])
 {
 	size_t i;
 
+	manners_look(&at_start);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	target_read(argc, argv);
 	backend_load(argv[1]);

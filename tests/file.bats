@@ -21,7 +21,7 @@ teardown() {
 	[ -z "$open" ] || rm -rf "$open"
 }
 
-# hold NAME [OPTION]...: holds it until `touch done'; $holder.
+# hold NAME [OPTION]...: holds it until `touch over'; $holder.
 hold() {
 	local name=$1
 
@@ -29,7 +29,7 @@ hold() {
 	rm -f token
 	bg "$LEASERUN" run "$@" "$name" -- sh -c \
 	    'echo "$LEASERUN_FENCE_TOKEN" >token
-	    while [ ! -e done ]; do sleep 0.02; done'
+	    while [ ! -e over ]; do sleep 0.02; done'
 	holder=$!
 	wait_until 10 test -s token
 }
@@ -82,7 +82,7 @@ as_nobody() {
 	wait_until 10 is_past
 	run_tool 75 run job true
 	kill -CONT "$holder"
-	touch done
+	touch over
 	assert_ends 0 "$holder"
 }
 
@@ -101,7 +101,7 @@ as_nobody() {
 	cp state/job.lock copy
 	mv copy state/job.lock
 	assert_ends 79 "$holder"
-	rm -f done
+	rm -f over
 	run_tool 0 run job true
 }
 
@@ -215,7 +215,8 @@ as_nobody() {
 @test "other people's files and open directories are refused" {
 	run_tool 0 run job true
 	chown nobody state/job.lock
-	run_tool 77 run job -- touch started || run_tool 78 run job true
+	run_tool 77 run job -- touch started ||
+	    run_tool 78 run job true
 	assert_contains "$stderr" "job.lock"
 	rm state/job.lock
 	chmod 777 state
@@ -268,7 +269,7 @@ as_nobody() {
 		"$LEASERUN" status --json job | grep -q '"waiting": 1'
 	}
 	wait_until 10 waits
-	touch done
+	touch over
 	# Newcomers try as fast as they can; the waiter must still get it.
 	until [ -e waited ] || is_gone "$waiter"; do
 		"$LEASERUN" run -E 0 job true
@@ -290,7 +291,7 @@ as_nobody() {
 		wait_until 10 is_gone "$waiter"
 		run_tool 75 run --wait 50ms job true
 	done
-	touch done
+	touch over
 	assert_ends 0 "$holder"
 	run_tool 0 run --wait 5s job true
 }

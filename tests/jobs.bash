@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # For tests that harm a run: `load helpers', `load jobs'.  They have a fake store
 # in $STORE with leases of two seconds, and jobs, tests/probe.c, that write to
 # the file `out'.

@@ -36,19 +36,23 @@ read_no_file(void)
 
 /* The words of a command line up to NULL; argv[0] names the command. */
 static int
-load(enum conf_scope scope, char *argv[])
+load(enum conf_scope scope, const char *const words[])
 {
+	static char *argv[64];
 	int argc = 0;
 
-	while (argv[argc] != NULL)
-		argc++;
+	/* Not written to: getopt stops at the first operand. */
+	for (; words[argc] != NULL && argc < 63; argc++)
+		argv[argc] = (char *)(uintptr_t)words[argc];
+	argv[argc] = NULL;
 	conf_free(&conf);
 	memset(&err, 0, sizeof(err));
 	operands = -1;
 	return conf_load(&conf, scope, argc, argv, &operands, &err);
 }
 
-#define LOAD(scope, ...) load(scope, (char *[]){ __VA_ARGS__, NULL })
+#define LOAD(scope, ...) load(scope, \
+	(const char *const[]){ __VA_ARGS__, NULL })
 #define RUN(...) LOAD(CONF_RUN, "run", __VA_ARGS__)
 
 /* The last load failed like this. */
@@ -81,7 +85,7 @@ write_file(const char *text, mode_t mode)
 
 /* Writes the file and loads it for a job. */
 static int
-run_file(const char *text, char *job)
+run_file(const char *text, const char *job)
 {
 	write_file(text, 0644);
 	return RUN("--config", path, job);
@@ -90,8 +94,8 @@ run_file(const char *text, char *job)
 /* --- values */
 
 static const struct value {
-	char	*option;
-	char	*value;
+	const char *option;
+	const char *value;
 	int	 good;
 } values[] = {
 	{ "--ttl", "2", 1 }, { "--ttl", "2s", 1 }, { "--ttl", "36525d", 1 },
