@@ -152,8 +152,7 @@ waiter_start(int fd, int report)
 
 /*
  * Waits for the waiter to end, or ends it.  *ended: it was not us.  The end of
- * file on a pipe tells that it is gone, on any kernel; it is ours and unreaped,
- * so its number is safe.
+ * file on a pipe tells that it is gone, on any kernel.
  */
 static enum leaserun_result
 waiter_wait(const struct leaserun_host *host, pid_t child, int report,
@@ -161,10 +160,13 @@ waiter_wait(const struct leaserun_host *host, pid_t child, int report,
 {
 	struct pollfd pfd = { .fd = report, .events = POLLIN };
 	enum leaserun_result result;
+	siginfo_t si;
 
 	result = host->wait(host, &pfd, 1, deadline);
 	*ended = result == LEASERUN_OK && pfd.revents != 0;
-	if (!*ended)
+	/* Not by number alone: a sweep of the keeper may have reaped it. */
+	if (!*ended && waitid(P_PID, (id_t)child, &si,
+	    WEXITED | WNOHANG | WNOWAIT) == 0)
 		kill(child, SIGKILL);
 	while (waitpid(child, NULL, 0) == -1 && errno == EINTR)
 		;

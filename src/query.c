@@ -73,7 +73,8 @@ query_wait(const struct leaserun_host *host, struct pollfd *fds,
 
 	if (n > POLL_FDS)
 		return LEASERUN_UNAVAILABLE;
-	memcpy(all, fds, n * sizeof(*fds));
+	for (i = 0; i < n; i++)
+		all[i] = fds[i];
 	all[n] = (struct pollfd){ .fd = q->timer, .events = POLLIN };
 	timer_arm(q->timer, deadline);
 	do {

@@ -291,7 +291,6 @@ cmd_run(int argc, char *argv[])
 		    "it into a file that only you may read");
 	if (chain == NULL || !text_is_clean(chain))
 		chain = "";
-	chain = xstrdup(chain);
 	if ((status = read_operands(&r, argc, argv, first)) != 0 ||
 	    (status = check_supported(&r.conf)) != 0 ||
 	    (status = make_owner(&r)) != 0 ||

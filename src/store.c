@@ -87,7 +87,8 @@ host_wait(const struct leaserun_host *host, struct pollfd *fds, unsigned int n,
 
 	if (n > WAIT_FDS)
 		return LEASERUN_UNAVAILABLE;
-	memcpy(all, fds, n * sizeof(*fds));
+	for (i = 0; i < n; i++)
+		all[i] = fds[i];
 	all[n] = (struct pollfd){ .fd = st->timer, .events = POLLIN };
 	all[n + 1] = (struct pollfd){
 		.fd = st->is_releasing ? -1 : signals_fd(), .events = POLLIN };

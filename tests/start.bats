@@ -14,8 +14,8 @@ closed() {
 		: >"was$fd"
 	done
 	timeout 20 "$STARTWITH" "$@" "$LEASERUN" run "${FAKE[@]}" job -- \
-	    sh -c 'for fd in 0 1 2; do readlink /proc/$$/fd/$fd; done >fds.new
-		mv fds.new fds' <was0 >was1 2>was2
+	    sh -c 'for fd in 0 1 2; do
+		readlink /proc/$$/fd/$fd >>fds; done' <was0 >was1 2>was2
 }
 
 @test "standard input closed" {
@@ -35,8 +35,8 @@ closed() {
 
 @test "all three closed, and the file backend" {
 	timeout 20 "$STARTWITH" -c 0 -c 1 -c 2 "$LEASERUN" run -vv job -- \
-	    sh -c 'for fd in 0 1 2; do readlink /proc/$$/fd/$fd; done >fds.new
-		mv fds.new fds; exit 5' || status=$?
+	    sh -c 'for fd in 0 1 2; do
+		readlink /proc/$$/fd/$fd >>fds; done; exit 5' || status=$?
 	assert_equal "$status" 5
 	assert_equal "$(tr '\n' ' ' <fds)" "/dev/null /dev/null /dev/null "
 }
@@ -85,11 +85,6 @@ descriptors() {
 	job_gone ""
 }
 
-# few COMMAND...: with N descriptors at most, those of the test closed.
-few() {
-	prlimit --nofile="$n" -- "$@" 3>&- 4>&- 5>&- 6>&-
-}
-
 @test "few descriptors: success, or one clear line and no run" {
 	local n code url good=0
 
@@ -97,9 +92,10 @@ few() {
 		for n in 4 5 6 7 8 9 10 11 12 13 14 15 16 24; do
 			code=0
 			rm -f out
-			few timeout -s KILL 20 "$LEASERUN" run "${FAKE[@]}" \
-			    -b "$url" --connect-timeout 300ms job -- \
-			    "$PROBE" out ticks=1 >said 2>&1 || code=$?
+			timeout -s KILL 20 "$STARTWITH" -k -l $n "$LEASERUN" \
+			    run "${FAKE[@]}" -b "$url" --connect-timeout \
+			    300ms job -- "$PROBE" out ticks=1 \
+			    >said 2>&1 || code=$?
 			case $code in
 			0)
 				[ -s out ]
@@ -126,11 +122,10 @@ few() {
 	for n in 9 10 11 12 13 14; do
 		for victim in keeper guard; do
 			rm -f out
-			few env --default-signal=INT "$LEASERUN" run \
-			    "${FAKE[@]}" --wait 2s job -- \
-			    "$PROBE" out tree 2>first &
+			bg "$STARTWITH" -k -l $n "$LEASERUN" run "${FAKE[@]}" \
+			    --wait 5s --connect-timeout 300ms job -- \
+			    "$PROBE" out tree 2>first
 			first=$!
-			bg_pids+=("$first")
 			wait_until 10 eval 'is_gone "$first" ||
 			    { [ -e out ] && ticking 4; }'
 			[ -e out ] || continue
@@ -497,20 +492,17 @@ namespace() {
 
 # --- Children from before ---
 
-# with_children N WORD...: first, with so many children that are not its job's.
-# They end when strangers_end is called.
+# with_children WORD...: first, with three children that are not its job's.  They
+# end with strangers_end.
 with_children() {
-	local n=$1
-
-	shift
 	mkfifo go
 	exec 8<>go
-	bg "$STARTWITH" -p "$n" "$LEASERUN" run "${FAKE[@]}" --owner first \
-	    job -- "$PROBE" out "$@" <go 8>&-
+	bg "$STARTWITH" -c 8 -p go -p go -p go "$LEASERUN" run "${FAKE[@]}" \
+	    --owner first job -- "$PROBE" out "$@"
 	first=$!
 	wait_until 10 ticking 1
-	strangers=$(ps -o pid= --ppid "$first" | grep -v "$(guard "$first")")
-	[ "$(wc -w <<<"$strangers")" -eq "$n" ]
+	strangers=$(ps -o pid= --ppid "$first" | grep -vw "$(guard "$first")")
+	[ "$(wc -w <<<"$strangers")" -eq 3 ]
 }
 
 strangers_live() {
@@ -521,20 +513,19 @@ strangers_live() {
 	done
 }
 
-# They have the other end open for reading only.
 strangers_end() {
 	exec 8>&-
 }
 
 @test "children from before: neither waited for nor killed" {
-	with_children 3 ticks=20 exit=4
+	with_children ticks=20 exit=4
 	assert_ends 4 "$first"
 	strangers_live
 	strangers_end
 }
 
 @test "children from before: not killed when the guard is" {
-	with_children 3 tree
+	with_children tree
 	wait_until 10 ticking 4
 	second
 	kill -KILL "$(guard "$first")"
@@ -547,7 +538,7 @@ strangers_end() {
 }
 
 @test "children from before: not killed when the lease is lost" {
-	with_children 3 tree
+	with_children tree
 	script renew lost
 	assert_ends 79 "$first"
 	strangers_live
@@ -555,7 +546,7 @@ strangers_end() {
 }
 
 @test "children from before: a signal for the job is not for them" {
-	with_children 3 tree
+	with_children tree
 	kill -TERM "$first"
 	assert_ends 143 "$first"
 	strangers_live
@@ -563,7 +554,7 @@ strangers_end() {
 }
 
 @test "children from before: reaped, their end is not the command's" {
-	with_children 3 cleanup=1
+	with_children cleanup=1
 	strangers_end
 	wait_until 10 eval '[ "$(ps -o pid= --ppid "$first" | wc -l)" -eq 1 ]'
 	ticks=$(ticks)
@@ -573,7 +564,7 @@ strangers_end() {
 }
 
 @test "children from before: reaped after the guard was killed" {
-	with_children 3 tree
+	with_children tree
 	kill -STOP "$first"
 	strangers_end
 	kill -KILL "$(guard "$first")"
@@ -589,9 +580,9 @@ strangers_end() {
 	exec 8<>go
 	# The shell's child leaves an orphan, which comes to the keeper.
 	bg sh -c '
-		(read -r _; sleep 300 >/dev/null & echo $! >orphan) 8>&- &
+		(read -r _ <go; sleep 300 & echo $! >orphan) &
 		exec "$@"' sh "$LEASERUN" run "${FAKE[@]}" --owner first job -- \
-	    "$PROBE" out tree <go 8>&-
+	    "$PROBE" out tree 8>&-
 	first=$!
 	wait_until 10 ticking 4
 	echo >&8

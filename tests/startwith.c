@@ -6,8 +6,10 @@
  *	-i SIGNAL	ignored
  *	-d SIGNAL	default
  *	-b SIGNAL	blocked
+ *	-k		all descriptors above 2 closed
+ *	-l COUNT	the limit of descriptors
  *	-n COUNT	so many open descriptors more
- *	-p COUNT	so many children, which end when standard input does
+ *	-p FIFO		with one child more, which ends when that does
  *	-s		in a new session
  *	-w FILE		executed in a child; then FILE has `exited N', `killed
  *			N' or `dumped N', and FILE.pid its number before
@@ -44,17 +46,28 @@ more_descriptors(int count)
 }
 
 static void
-more_children(int count)
+limit_descriptors(int count)
+{
+	struct rlimit limit = { (rlim_t)count, (rlim_t)count };
+
+	if (setrlimit(RLIMIT_NOFILE, &limit) == -1)
+		err(99, "setrlimit");
+}
+
+static void
+one_child(const char *fifo)
 {
 	char byte;
+	int fd;
 
-	while (count-- > 0) {
-		if (fork() == 0) {
-			while (read(STDIN_FILENO, &byte, 1) > 0)
-				continue;
-			_exit(3);
-		}
+	if ((fd = open(fifo, O_RDONLY)) == -1)
+		err(99, "%s", fifo);
+	if (fork() == 0) {
+		while (read(fd, &byte, 1) > 0)
+			continue;
+		_exit(3);
 	}
+	close(fd);
 }
 
 /* Written under another name, so that whoever sees it sees all of it. */
@@ -104,7 +117,7 @@ main(int argc, char *argv[])
 	int c;
 
 	sigemptyset(&blocked);
-	while ((c = getopt(argc, argv, "+b:c:d:i:n:p:sw:")) != -1) {
+	while ((c = getopt(argc, argv, "+b:c:d:i:kl:n:p:sw:")) != -1) {
 		switch (c) {
 		case 'b':
 			sigaddset(&blocked, atoi(optarg));
@@ -118,11 +131,18 @@ main(int argc, char *argv[])
 		case 'i':
 			signal(atoi(optarg), SIG_IGN);
 			break;
+		case 'k':
+			if (close_range(3, ~0U, 0) == -1)
+				err(99, "close_range");
+			break;
+		case 'l':
+			limit_descriptors(atoi(optarg));
+			break;
 		case 'n':
 			more_descriptors(atoi(optarg));
 			break;
 		case 'p':
-			more_children(atoi(optarg));
+			one_child(optarg);
 			break;
 		case 's':
 			if (setsid() == -1)
