@@ -153,6 +153,7 @@ renew(struct keeper *k)
 	struct leaserun_renewal renewal = { 0 };
 	enum leaserun_result result;
 
+	k->store.is_alone = k->job.is_taken_over;
 	result = store_renew(&k->store, &k->lease, attempt_deadline(k),
 	    &renewal);
 	switch (result) {

@@ -93,7 +93,8 @@ host_wait(const struct leaserun_host *host, struct pollfd *fds, unsigned int n,
 	all[n + 1] = (struct pollfd){
 		.fd = st->is_releasing ? -1 : signals_fd(), .events = POLLIN };
 	all[n + 2] = (struct pollfd){
-		.fd = st->is_releasing ? -1 : st->s->link, .events = POLLIN };
+		.fd = st->is_releasing || st->is_alone ? -1 : st->s->link,
+		.events = POLLIN };
 	if (st->is_acquiring)
 		signals_bound(TIME_NEVER, 0, NULL);
 	for (;;) {

@@ -17,6 +17,7 @@ struct store {
 	int		 timer;
 	bool		 is_acquiring;
 	bool		 is_releasing;	/* nothing interrupts it */
+	bool		 is_alone;	/* the guard is gone, and its link */
 	bool		 is_outer;	/* held by a run that we are part of */
 	bool		 is_held;	/* holder is filled in */
 	struct leaserun_entry holder;

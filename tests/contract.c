@@ -636,8 +636,8 @@ child_report(const struct child *child, struct report *report)
 	struct pollfd fd = { .fd = child->from, .events = POLLIN };
 
 	memset(report, 0, sizeof(*report));
-	return poll(&fd, 1, 30000) == 1 && read(child->from, report, sizeof(*report)) ==
-	    (ssize_t)sizeof(*report);
+	return poll(&fd, 1, 30000) == 1 && read(child->from, report,
+	    sizeof(*report)) == (ssize_t)sizeof(*report);
 }
 
 /* Bails out when the child does not get the lease. */

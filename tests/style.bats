@@ -40,13 +40,13 @@ without_lists() {
 	mapfile -t scripts < <(grep -rlE '^#!.*sh$|^# shellcheck shell=' \
 	    .ci contrib tests)
 	[ ${#scripts[@]} -ge 5 ]
-	shellcheck -x -P . "${scripts[@]}"
+	shellcheck -x -P . -S warning "${scripts[@]}"
 }
 
 # A command in single quotes is for another shell, and it cannot follow `load'.
 @test "shellcheck finds nothing in the tests" {
 	cd "$srcdir"
-	shellcheck -s bats -e SC2016,SC2030,SC2031,SC2154 tests/*.bats
+	shellcheck -s bats -S warning -e SC2016,SC2030,SC2031,SC2154 tests/*.bats
 }
 
 @test "mandoc finds nothing in the manual pages" {
