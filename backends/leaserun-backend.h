@@ -67,7 +67,11 @@ enum leaserun_loss {
 	LEASERUN_LOSS_FORCED = 4	/* freed by revoke --force */
 };
 
-/* What a store knows about one name.  Absent strings are empty. */
+/*
+ * What a store knows about one name.  Absent strings are empty; so are owner,
+ * label and host of a FREE one.  Label and host are text from elsewhere and may
+ * be anything: whoever prints them checks them first.
+ */
 enum leaserun_state {
 	LEASERUN_FREE = 0,
 	LEASERUN_BUSY = 1,		/* held */
@@ -161,8 +165,8 @@ struct leaserun_host {
 	int64_t	(*now)(void);
 
 	/*
-	 * Waits until one of n (at most 14) descriptors is ready, the absolute
-	 * time deadline_ns is reached (INT64_MAX: never), or the keeper has
+	 * Waits until one of n (at most 14, or none) descriptors is ready, the
+	 * absolute time deadline_ns is reached (INT64_MAX: never), or the keeper has
 	 * something more important to do.  OK: revents are filled in, all zero
 	 * when the deadline came.  INTERRUPTED: clean up and return that from
 	 * the call; the keeper repeats the call if it still wants it.  Every
@@ -255,14 +259,17 @@ struct leaserun_backend {
 	    const struct leaserun_target *, void **self,
 	    unsigned int *endpoints);
 
-	/* Frees self.  Never blocks: no polite goodbye.  Releases nothing. */
+	/*
+	 * Frees self.  Never blocks: no polite goodbye.  Asks the store for
+	 * nothing; a lease that lives by a descriptor may end with it.
+	 */
 	void	(*close)(void *self);
 
 	/*
 	 * Takes the lease: OK, HELD, DONE.  One atomic step at the store
 	 * checks that the name is free, issues the token and records the
-	 * holder; a lease of our own owner id that is already there is
-	 * returned as the grant, with its token.  With request->wait it waits
+	 * holder; a live lease of our own owner id is extended and returned as
+	 * the grant, with its token and with sent_ns of this call.  With request->wait it waits
 	 * until the deadline for the holder to go; HELD when it did not.
 	 * UNAVAILABLE, INTERRUPTED: it may or may not have been granted; the
 	 * keeper repeats the call with the same owner, or calls abandon().
@@ -291,7 +298,9 @@ struct leaserun_backend {
 	/*
 	 * Gives the lease back, conditional on owner id and token, and records
 	 * the end and the once key in the same atomic step.  OK, LOST.
-	 * Repeating it after a lost answer is OK.
+	 * Repeating it after a lost answer is OK, as far as the store can tell.
+	 * A command that never ran leaves no min-hold and the last end as it
+	 * was.
 	 */
 	enum leaserun_result (*release)(void *self,
 	    const struct leaserun_lease *, const struct leaserun_end *,
@@ -306,9 +315,11 @@ struct leaserun_backend {
 	    int64_t deadline_ns, leaserun_entry_fn *fn, void *arg);
 
 	/*
-	 * Asks the holder to end, or with force frees the name.  OK: asked, or
-	 * it was free (entry->state tells).  HELD: held under another token.
-	 * *entry is written on both.
+	 * Asks the holder to end, or with force frees the name, a min-hold
+	 * included.  OK: asked, freed, or there was nobody to ask (FREE,
+	 * HOLDING).  HELD: held under another token.  *entry is written on
+	 * both: who held it when the call came; REVOKING once it is asked.
+	 * A name that nobody knows stays unknown.
 	 */
 	enum leaserun_result (*revoke)(void *self,
 	    const struct leaserun_revoke *, int64_t deadline_ns,

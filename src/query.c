@@ -354,8 +354,11 @@ ask_to_end(struct query *q, const char *name)
 	}
 	if (result != LEASERUN_OK)
 		return fail(q, result);
-	if (entry.state == LEASERUN_FREE) {
-		printf("'%s' is not held\n", q->names[0]);
+	if (entry.state == LEASERUN_FREE ||
+	    (entry.state == LEASERUN_HOLDING && !q->conf.force)) {
+		printf("'%s' is not held%s\n", q->names[0],
+		    entry.state == LEASERUN_FREE ? "" : ", only kept by "
+		    "--min-hold; --force ends that");
 		return EXIT_OK;
 	}
 	if (q->conf.force) {

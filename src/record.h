@@ -19,7 +19,7 @@
 #define RECORD_TEXT_SIZE	960	/* with the NUL */
 
 enum record_state {
-	RECORD_NEW,		/* an empty file */
+	RECORD_NEW,		/* empty, or its first write was cut off */
 	RECORD_GOOD,
 	RECORD_HALF,		/* one slot is damaged */
 	RECORD_DAMAGED,		/* neither slot can be read */

@@ -6,6 +6,10 @@ load jobs
 
 # --- Descriptors ---
 
+# What is open there, without another descriptor in the way.
+standard='fds=$(for fd in 0 1 2; do readlink /proc/$$/fd/$fd; done)
+echo "$fds" >fds'
+
 # With FD closed the command finds /dev/null there, and the others as they are.
 closed() {
 	local fd
@@ -14,8 +18,7 @@ closed() {
 		: >"was$fd"
 	done
 	timeout 20 "$STARTWITH" "$@" "$LEASERUN" run "${FAKE[@]}" job -- \
-	    sh -c 'for fd in 0 1 2; do
-		readlink /proc/$$/fd/$fd >>fds; done' <was0 >was1 2>was2
+	    sh -c "$standard" <was0 >was1 2>was2
 }
 
 @test "standard input closed" {
@@ -35,8 +38,7 @@ closed() {
 
 @test "all three closed, and the file backend" {
 	timeout 20 "$STARTWITH" -c 0 -c 1 -c 2 "$LEASERUN" run -vv job -- \
-	    sh -c 'for fd in 0 1 2; do
-		readlink /proc/$$/fd/$fd >>fds; done; exit 5' || status=$?
+	    sh -c "$standard; exit 5" || status=$?
 	assert_equal "$status" 5
 	assert_equal "$(tr '\n' ' ' <fds)" "/dev/null /dev/null /dev/null "
 }
