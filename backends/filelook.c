@@ -159,8 +159,7 @@ list_file(const struct filedir *dir, int dirfd, const char *file,
 		return;
 	/* One that cannot be read must not hide the others. */
 	if (filelook(dir, dirfd, name, &info, &entry) != LEASERUN_OK)
-		dir->host->debug(dir->host, "cannot read '%s/%s'", dir->path,
-		    file);
+		entry.state = LEASERUN_DAMAGED;
 	fn(arg, &entry);
 }
 

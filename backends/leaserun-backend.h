@@ -76,7 +76,9 @@ enum leaserun_state {
 	LEASERUN_FREE = 0,
 	LEASERUN_BUSY = 1,		/* held */
 	LEASERUN_HOLDING = 2,		/* ended, kept by --min-hold */
-	LEASERUN_REVOKING = 3		/* held, and asked to end */
+	LEASERUN_REVOKING = 3,		/* held, and asked to end */
+	LEASERUN_DAMAGED = 4		/* its record cannot be read: list()
+					 * of all names goes on */
 };
 
 struct leaserun_entry {
@@ -166,8 +168,8 @@ struct leaserun_host {
 
 	/*
 	 * Waits until one of n (at most 14, or none) descriptors is ready, the
-	 * absolute time deadline_ns is reached (INT64_MAX: never), or the keeper has
-	 * something more important to do.  OK: revents are filled in, all zero
+	 * absolute time deadline_ns is reached (INT64_MAX: never), or the
+	 * keeper has something more important to do.  OK: revents are filled in, all zero
 	 * when the deadline came.  INTERRUPTED: clean up and return that from
 	 * the call; the keeper repeats the call if it still wants it.  Every
 	 * wait of a backend goes through here.
@@ -269,8 +271,9 @@ struct leaserun_backend {
 	 * Takes the lease: OK, HELD, DONE.  One atomic step at the store
 	 * checks that the name is free, issues the token and records the
 	 * holder; a live lease of our own owner id is extended and returned as
-	 * the grant, with its token and with sent_ns of this call.  With request->wait it waits
-	 * until the deadline for the holder to go; HELD when it did not.
+	 * the grant, with its token and with sent_ns of this call.  With
+	 * request->wait it waits until the deadline for the holder to go; HELD
+	 * when it did not.
 	 * UNAVAILABLE, INTERRUPTED: it may or may not have been granted; the
 	 * keeper repeats the call with the same owner, or calls abandon().
 	 * The once key is looked up while the lease is held; DONE leaves

@@ -187,8 +187,7 @@ make_environment(struct run *r, const char *chain)
 	    *chain == '\0' ? "" : " ", r->owner);
 	env[n++] = xasprintf("LEASERUN_BACKEND=%s", url);
 	free(url);
-	snprintf(ttl, sizeof(ttl), "%lld",
-	    (long long)(r->conf.ttl / NS_PER_S));
+	seconds_format(r->conf.ttl, ttl);
 	r->job.ttl_text = make_room(&env[n++], "LEASERUN_TTL", ttl);
 	r->job.token_text[0] = make_room(&env[n++], "LEASERUN_FENCE_TOKEN", "");
 	if (r->conf.token_env != NULL)

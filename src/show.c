@@ -27,6 +27,7 @@ static const char *const state_names[] = {
 	[LEASERUN_BUSY] = "held",
 	[LEASERUN_HOLDING] = "min-hold",
 	[LEASERUN_REVOKING] = "revoking",
+	[LEASERUN_DAMAGED] = "damaged",
 };
 
 struct show *
@@ -127,7 +128,8 @@ put_end(char *cell, const struct leaserun_entry *e)
 static void
 fill_row(char cells[COLUMNS][CELL_SIZE], const struct leaserun_entry *e)
 {
-	bool is_held = e->state != LEASERUN_FREE;
+	bool is_held = e->state != LEASERUN_FREE &&
+	    e->state != LEASERUN_DAMAGED;
 	size_t i;
 
 	for (i = 0; i < COLUMNS; i++)
@@ -236,7 +238,8 @@ static json_t *
 json_entry(const struct leaserun_entry *e)
 {
 	char name[LEASERUN_NAME_SIZE];
-	bool is_held = e->state != LEASERUN_FREE;
+	bool is_held = e->state != LEASERUN_FREE &&
+	    e->state != LEASERUN_DAMAGED;
 
 	decoded(e->name, name, sizeof(name));
 	return json_pack(

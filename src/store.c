@@ -223,7 +223,7 @@ static int
 skip(struct store *st)
 {
 	const struct conf *conf = st->s->conf;
-	char text[256], blocked[32];
+	char text[256];
 
 	if (st->is_outer) {
 		log_error("'%s' is held by an outer run of this one, which "
@@ -233,9 +233,7 @@ skip(struct store *st)
 	describe(&st->holder, text, sizeof(text));
 	if (conf->complain_after != TIME_NEVER && st->is_held &&
 	    st->holder.held_for_ms >= conf->complain_after / NS_PER_MS) {
-		log_error("'%s' has been blocked for %s by %s", st->s->shown,
-		    human(st->holder.held_for_ms, blocked, sizeof(blocked)),
-		    text);
+		log_error("'%s' has been blocked by %s", st->s->shown, text);
 		return EXIT_HELD;
 	}
 	if (conf->wait > 0)

@@ -122,7 +122,7 @@ hold() {
 		[ $? -eq 75 ]
 	}
 	wait_until 10 complains
-	assert_contains "$(cat loud)" "has been blocked for"
+	assert_contains "$(cat loud)" "has been blocked by"
 	assert_contains "$(cat loud)" "token $(cat token)"
 }
 

@@ -137,6 +137,9 @@ as_nobody() {
 		cp good state/job.token
 	done
 	printf broken >state/job.token
+	run_tool 78 status job
+	run_tool 0 status
+	assert_contains "$stdout" "damaged"
 	mv state/job.token moved
 	run_tool 0 init --raise-token "$((last + 1000000000000))"
 	[ "$(token)" -gt "$((last + 1000000000000))" ]
