@@ -169,10 +169,10 @@ struct leaserun_host {
 	/*
 	 * Waits until one of n (at most 14, or none) descriptors is ready, the
 	 * absolute time deadline_ns is reached (INT64_MAX: never), or the
-	 * keeper has something more important to do.  OK: revents are filled in, all zero
-	 * when the deadline came.  INTERRUPTED: clean up and return that from
-	 * the call; the keeper repeats the call if it still wants it.  Every
-	 * wait of a backend goes through here.
+	 * keeper has something more important to do.  OK: revents are filled
+	 * in, all zero when the deadline came.  INTERRUPTED: clean up and
+	 * return that from the call; the keeper repeats the call if it still
+	 * wants it.  Every wait of a backend goes through here.
 	 */
 	enum leaserun_result (*wait)(const struct leaserun_host *,
 	    struct pollfd *, unsigned int n, int64_t deadline_ns);

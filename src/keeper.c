@@ -154,8 +154,10 @@ renew(struct keeper *k)
 	enum leaserun_result result;
 
 	k->store.is_alone = k->job.is_taken_over;
+	signals_renewing(kill_at(k), k->conf->lost_exit_code);
 	result = store_renew(&k->store, &k->lease, attempt_deadline(k),
 	    &renewal);
+	signals_renewed();
 	switch (result) {
 	case LEASERUN_OK:
 		if (k->backoff != 0)

@@ -21,6 +21,9 @@
 
 /* How long a handler may go on killing when the guard is gone. */
 #define HANDLER_SPELL	(2 * NS_PER_S)
+/* What the guard may be late by; and for how long an ended job is released. */
+#define GUARD_PATIENCE	(100 * NS_PER_MS)
+#define LEAVE_AFTER	(5 * NS_PER_S)
 /* A wait that is cancelled is over after this, whatever a library does. */
 #define CANCEL_BOUND	(2 * NS_PER_S)
 
@@ -32,9 +35,12 @@ static struct {
 	int		 event;
 	timer_t		 bound;
 	bool		 has_bound;
+	int64_t		 renew_limit;
+	int		 lost_exit_code;
 } own = { .link = -1, .event = -1 };
 
-static volatile sig_atomic_t started, cancelled, stopped, bound_status;
+static volatile sig_atomic_t started, cancelled, stopped, bound_status,
+    renewing;
 static const char *volatile bound_text;
 
 static void
@@ -145,10 +151,37 @@ on_child(int signo)
 	if (started && guard_ended && !tree_busy() &&
 	    !atomic_load(&own.page->done))
 		kill_orphans();
+	if (renewing && guard_ended)
+		set_bound(time_earlier(own.renew_limit,
+		    time_add(now_ns(), LEAVE_AFTER)));
 	/* A backend's own short-lived process is its own affair. */
 	if (started || guard_ended)
 		wake();
 	errno = saved;
+}
+
+/*
+ * A renewal that does not come back.  The guard has ended the job, or is put
+ * out of the way; the lease is over, or runs out by itself.
+ */
+static int
+outcome_of_hang(void)
+{
+	bool by_itself = atomic_load(&own.page->done);
+	int reason = atomic_load(&own.page->reason);
+
+	if (!by_itself) {
+		if (!signals_guard_ended())
+			kill(own.guard, SIGKILL);
+		waitpid(own.guard, NULL, 0);
+		kill_orphans();
+	}
+	if (!by_itself || reason == END_DEADLINE || reason == END_LOST ||
+	    reason == END_REVOKED)
+		return W_EXITCODE(own.lost_exit_code, 0);
+	if (reason == END_MAX_RUN)
+		return W_EXITCODE(EXIT_MAX_RUN, 0);
+	return atomic_load(&own.page->status);
 }
 
 static void
@@ -165,6 +198,8 @@ on_bound(int signo, siginfo_t *si, void *context)
 	    (err.revents & POLLOUT) != 0 &&
 	    write(STDERR_FILENO, text, strlen(text)) == -1)
 		text = NULL;
+	if (renewing)
+		signals_leave(outcome_of_hang());
 	signals_leave(bound_status >= 0 ? W_EXITCODE(bound_status, 0) :
 	    -bound_status);
 }
@@ -325,6 +360,25 @@ signals_bound(int64_t at, int status, const char *text)
 		set_bound(at);
 	}
 	signals_restore(&saved);
+}
+
+void
+signals_renewing(int64_t kill_at, int lost_exit_code)
+{
+	own.renew_limit = time_add(kill_at, GUARD_PATIENCE);
+	own.lost_exit_code = lost_exit_code;
+	bound_text = "leaserun: the store's library does not come back\n";
+	renewing = 1;
+	/* A guard that has just ended has sent its SIGCHLD already. */
+	set_bound(signals_guard_ended() ? time_earlier(own.renew_limit,
+	    time_add(now_ns(), LEAVE_AFTER)) : own.renew_limit);
+}
+
+void
+signals_renewed(void)
+{
+	set_bound(TIME_NEVER);
+	renewing = 0;
 }
 
 void

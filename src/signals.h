@@ -51,6 +51,14 @@ void	signals_restore(const sigset_t *saved);
  */
 void	signals_bound(int64_t at, int status, const char *text);
 
+/*
+ * Around a renewal, which a library may never come back from.  When the job is
+ * over meanwhile the process leaves after a while with what that is worth, and
+ * a guard that does not end it by kill_at is replaced from the handler.
+ */
+void	signals_renewing(int64_t kill_at, int lost_exit_code);
+void	signals_renewed(void);
+
 /* Whether the guard has ended (it is not reaped). */
 bool	signals_guard_ended(void);
 

@@ -18,6 +18,10 @@
 #define CANCEL_BOUND	(2 * NS_PER_S)
 #define BACKOFF_MIN	(100 * NS_PER_MS)
 #define BACKOFF_MAX	(2 * NS_PER_S)
+#define ATTEMPT_MAX	(2 * NS_PER_S)
+#define ATTEMPT_MIN	(50 * NS_PER_MS)
+/* Three requests without an answer fit into the connect timeout. */
+#define ANSWER_MAX	(5 * NS_PER_S)
 #define PROGRESS_EVERY	(10 * NS_PER_S)
 #define WAIT_FDS	14
 
@@ -343,7 +347,8 @@ store_acquire(struct store *st, const struct keeper_setup *s,
 		.name = s->name, .owner = s->owner, .label = s->conf->owner,
 		.host = host, .pid = getpid(), .ttl_ns = s->conf->ttl,
 		.min_hold_ns = s->conf->min_hold, .wait = s->conf->wait > 0,
-		.answer_ns = s->conf->connect_timeout,
+		.answer_ns = time_earlier(ANSWER_MAX,
+		    s->conf->connect_timeout / 3),
 	};
 	enum leaserun_result result;
 
@@ -354,7 +359,11 @@ store_acquire(struct store *st, const struct keeper_setup *s,
 		*status = EXIT_INTERNAL;
 		return false;
 	}
-	if ((result = open_backend(st)) != LEASERUN_OK) {
+	signals_bound(time_add(now_ns(), time_add(CANCEL_BOUND,
+	    s->conf->connect_timeout)), EXIT_UNAVAILABLE, hangs);
+	result = open_backend(st);
+	signals_bound(TIME_NEVER, 0, NULL);
+	if (result != LEASERUN_OK) {
 		*status = refuse(st, result);
 		return false;
 	}
@@ -378,17 +387,35 @@ store_renew(struct store *st, const struct leaserun_lease *lease,
 	return st->plugin.ops->renew(st->plugin.self, lease, deadline, renewal);
 }
 
+/* Three tries fit, unless little is left. */
+static int64_t
+attempt_deadline(int64_t deadline)
+{
+	int64_t now = now_ns();
+
+	return time_add(now, time_later(ATTEMPT_MIN,
+	    time_earlier(ATTEMPT_MAX, (deadline - now) / 3)));
+}
+
 enum leaserun_result
 store_release(struct store *st, const struct leaserun_lease *lease,
     const struct leaserun_end *end, int64_t deadline)
 {
 	enum leaserun_result result;
 	int64_t backoff = BACKOFF_MIN;
+	bool is_repeated = false;
 
 	st->is_releasing = true;
-	for (;;) {
+	for (;; is_repeated = true) {
 		result = st->plugin.ops->release(st->plugin.self, lease, end,
-		    deadline);
+		    attempt_deadline(deadline));
+		/*
+		 * The lease is confirmed still: if it is somebody else's, then
+		 * it was our first try that gave it away, without an answer.
+		 */
+		if (result == LEASERUN_LOST && is_repeated &&
+		    now_ns() < deadline)
+			return LEASERUN_OK;
 		if (result == LEASERUN_OK || result == LEASERUN_LOST ||
 		    time_add(now_ns(), backoff) >= deadline)
 			return result;

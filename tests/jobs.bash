@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
-# For tests that harm a run: `load helpers', `load jobs'.  They have a fake store
-# in $STORE with leases of two seconds, and jobs, tests/probe.c, that write to
-# the file `out'.
+# For tests that harm a run: `load helpers', `load jobs'.  They have a fake
+# store in $STORE with leases of two seconds, and jobs, tests/probe.c, that
+# write to the file `out'.
 
 : "${builddir:=$BATS_TEST_DIRNAME/..}"
 PROBE=$builddir/tests/probe
@@ -30,8 +30,8 @@ unscript() {
 	rm "$STORE/script.$1"
 }
 
-# first [OPTION]... -- WORD...: a run of probe in the background, $first.  What it
-# says is in the file first.
+# first [OPTION]... -- WORD...: a run of probe in the background, $first.  What
+# it says is in the file first.
 first() {
 	local -a options=()
 
@@ -153,8 +153,9 @@ assert_order() {
 		$2 + 0 > top { top = $2 + 0 }
 		$3 == "start" { n++ }
 		END {
-			if (n != want) { print n + 0, "runs, not", want; bad = 1 }
-			exit bad
+			if (n != want)
+				print n + 0, "runs, not", want
+			exit bad || n != want
 		}' order || { cat order; fail "the order is wrong"; }
 }
 

@@ -149,7 +149,7 @@ relayed() {
 	wait_until 5 all_gone
 }
 
-@test "a signal that tells of a crash: the keeper dies, the guard ends the job" {
+@test "a signal that tells of a crash: the guard ends the job" {
 	local signo guard
 
 	for signo in 4 5 7 8 11 31; do
@@ -312,8 +312,9 @@ hammer() {
 @test "TERM to the keeper at any moment: what was granted is released" {
 	HAMMER_ROUNDS=$((HAMMER_ROUNDS / 4))
 	hammer term "${FAKE[@]}"
-	awk '$2 == "acquire" && $5 == "ok" { n++; held[$4] = 1 }
-	    ($2 == "release" || $2 == "abandon") && $5 == "ok" { delete held[$4] }
+	awk '$5 != "ok" { next }
+	    $2 == "acquire" { n++; held[$4] = 1 }
+	    $2 == "release" || $2 == "abandon" { delete held[$4] }
 	    END { for (owner in held) { print owner; bad = 1 }
 	    exit bad || n < 10 }' "$STORE/log"
 	assert_free

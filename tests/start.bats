@@ -303,9 +303,10 @@ cat_world() {
 		nice
 		pwd
 		cut -d ' ' -f 6,7,19 /proc/$$/stat
-		grep -E '^(Umask|[UG]id|Groups|Sig(Blk|Ign|Cgt)|ShdPnd|Cap|Cpus)' \
+		grep -E '^(Umask|[UG]id|Groups|Sig(Blk|Ign|Cgt)|ShdPnd)' \
 		    /proc/self/status
-		grep -E '^(NoNewPrivs|Seccomp|Speculation)' /proc/self/status
+		grep -E '^(Cap|Cpus|NoNewPrivs|Seccomp|Speculation)' \
+		    /proc/self/status
 		cat /proc/self/limits /proc/self/cgroup /proc/self/oom_score_adj
 		cat /proc/self/personality /proc/self/timerslack_ns
 		readlink /proc/self/ns/* /proc/self/cwd /proc/self/root
@@ -354,9 +355,9 @@ same_world() {
 		9 | 19 | 32 | 33) continue ;;
 		# The shell of world could not wait.
 		17) ;;
-		*) ignored+=(-i $signo) ;;
+		*) ignored+=(-i "$signo") ;;
 		esac
-		blocked+=(-b $signo)
+		blocked+=(-b "$signo")
 	done
 	same_world "$STARTWITH" "${ignored[@]}"
 	same_world "$STARTWITH" -b 17 "${blocked[@]}"
@@ -365,8 +366,8 @@ same_world() {
 
 @test "without an environment" {
 	env -i TEST_MARK="$TEST_MARK" "$LEASERUN" run --config leaserun.conf \
-	    -b "file:$PWD/state" job -- /usr/bin/env >env
-	run grep -v '^LEASERUN_[A-Z_]*=.' env
+	    -b "file:$PWD/state" job -- /usr/bin/env >variables
+	run grep -v '^LEASERUN_[A-Z_]*=.' variables
 	assert_equal "$output" "TEST_MARK=$TEST_MARK"
 	env -i TEST_MARK="$TEST_MARK" "$LEASERUN" run --config leaserun.conf \
 	    "${FAKE[@]}" job -- true
@@ -382,7 +383,7 @@ same_world() {
 	    300ms job -- "$PROBE" /dev/null) 2>&1 | cat >said
 	code=${PIPESTATUS[0]}
 	cat said
-	assert_equal "$code" 69
+	assert_equal "$code" 78
 	file_has said "File too large"
 }
 
@@ -494,8 +495,8 @@ namespace() {
 
 # --- Children from before ---
 
-# with_children WORD...: first, with three children that are not its job's.  They
-# end with strangers_end.
+# with_children WORD...: first, with three children that are not its job's.
+# They end with strangers_end.
 with_children() {
 	mkfifo go
 	exec 8<>go
@@ -583,8 +584,8 @@ strangers_end() {
 	# The shell's child leaves an orphan, which comes to the keeper.
 	bg sh -c '
 		(read -r _ <go; sleep 300 & echo $! >orphan) &
-		exec "$@"' sh "$LEASERUN" run "${FAKE[@]}" --owner first job -- \
-	    "$PROBE" out tree 8>&-
+		exec "$@"' sh "$LEASERUN" run "${FAKE[@]}" --owner first \
+	    job -- "$PROBE" out tree 8>&-
 	first=$!
 	wait_until 10 ticking 4
 	echo >&8

@@ -111,8 +111,8 @@ terms() {
 	job_gone ""
 }
 
-# may_not_be_killed PROGRAM...: --max-run ends in vain; the lease is kept as long
-# as the store confirms it, then 79.  The user in the message is $uid.
+# may_not_be_killed PROGRAM...: --max-run ends in vain; the lease is kept as
+# long as the store confirms it, then 79.  The user in the message is $uid.
 may_not_be_killed() {
 	local survivor
 
