@@ -345,13 +345,20 @@ fileinfo_entry(const struct fileinfo *info, const char *name, bool busy,
     int64_t now, struct leaserun_entry *entry)
 {
 	bool released = fileinfo_is_released(info);
+	int64_t left;
 
 	fileinfo_previous(info, name, now, entry);
 	if (busy)
 		entry->state = info->revoked && !released ?
 		    LEASERUN_REVOKING : LEASERUN_BUSY;
-	else if (fileinfo_hold_left(info, now) > 0)
+	else if ((left = fileinfo_hold_left(info, now)) > 0) {
+		/* Nobody runs; what is told of is the grant that holds it. */
 		entry->state = LEASERUN_HOLDING;
+		entry->pid = 0;
+		entry->expires_in_ms = left / NS_PER_MS;
+		entry->expires_ms = unix_ms() + entry->expires_in_ms;
+	}
+	entry->unclean = !busy && entry->token != 0 && !released;
 	if (busy ? released : entry->state == LEASERUN_FREE)
 		forget_holder(entry);
 }

@@ -159,7 +159,7 @@ list_file(const struct filedir *dir, int dirfd, const char *file,
 		return;
 	/* One that cannot be read must not hide the others. */
 	if (filelook(dir, dirfd, name, &info, &entry) != LEASERUN_OK)
-		entry.state = LEASERUN_DAMAGED;
+		entry.state = LEASERUN_UNREADABLE;
 	fn(arg, &entry);
 }
 

@@ -77,8 +77,7 @@ enum leaserun_state {
 	LEASERUN_BUSY = 1,		/* held */
 	LEASERUN_HOLDING = 2,		/* ended, kept by --min-hold */
 	LEASERUN_REVOKING = 3,		/* held, and asked to end */
-	LEASERUN_DAMAGED = 4		/* its record cannot be read: list()
-					 * of all names goes on */
+	LEASERUN_UNREADABLE = 4		/* list() of all names goes on */
 };
 
 struct leaserun_entry {
@@ -95,6 +94,8 @@ struct leaserun_entry {
 	int64_t		held_for_ms;	/* by the store's clock; -1: unknown */
 	int64_t		expires_in_ms;	/* by the store's clock; -1: never */
 	int64_t		waiting;	/* waiters; -1: the store cannot tell */
+	bool		unclean;	/* nobody holds it, and the last holder
+					 * did not release */
 	bool		has_end;	/* how the last finished run ended: */
 	int		end_status;	/* exit status, 128+N for a signal */
 	int64_t		end_ms;		/* unix */

@@ -218,8 +218,8 @@ parse_backend(const struct key *key, const char *value, struct conf *conf,
 	size_t n = strspn(value, LOWER DIGITS);
 
 	if (n == 0 || value[n] != ':')
-		return refuse(why, value, "is not a URL such as file:, "
-		    "postgres://HOST/DATABASE or etcd://HOST:2379/PREFIX");
+		return refuse(why, value, "is not a URL such as file: or "
+		    "file:/path");
 	set_text(key, value, conf);
 	return 0;
 }

@@ -41,8 +41,8 @@ print_help(void)
 	size_t i;
 
 	printf("usage: leaserun COMMAND [OPTION]... [ARG]...\n\n"
-	    "Runs a command under a lease, so that of all the machines that "
-	    "start the same\njob, one runs it.\n\n");
+	    "Runs a command under a lease, so that of all who start the same "
+	    "job, one runs it.\n\n");
 	for (i = 0; i < NCOMMANDS; i++)
 		printf("  leaserun %s %s\n      %s\n", commands[i].name,
 		    commands[i].args, commands[i].help);
@@ -97,6 +97,12 @@ main(int argc, char *argv[])
 	if (strcmp(argv[1], "--version") == 0) {
 		printf("leaserun %s\n", PACKAGE_VERSION);
 		return finish_output(EXIT_OK);
+	}
+	if (argv[1][0] == '-') {
+		log_error("'%s' is not a command; options come after it: "
+		    "leaserun run %s; see 'leaserun --help'", argv[1],
+		    argv[1]);
+		return EXIT_USAGE;
 	}
 	command = find_command(argv[1]);
 	if (command == NULL) {

@@ -83,7 +83,8 @@ load_module(struct plugin *p, const char *scheme, const char *dir)
 	snprintf(path, sizeof(path), "%s/%s.so", dir, scheme);
 	if (access(path, F_OK) == -1) {
 		snprintf(p->error, sizeof(p->error), "no backend for '%s:' "
-		    "('%.200s': %s); install its package or set module-dir",
+		    "('%.200s': %s); install its package, set module-dir, or "
+		    "use file:",
 		    scheme, path, strerror(errno));
 		return NULL;
 	}

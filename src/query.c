@@ -275,6 +275,16 @@ wanted_token(struct query *q, const char *command, bool required)
 	return 0;
 }
 
+/* The token came from a job that holds something else. */
+static bool
+is_inner(const struct query *q)
+{
+	const char *name = getenv("LEASERUN_NAME");
+
+	return !q->conf.token_given && name != NULL &&
+	    strcmp(name, q->names[0]) != 0;
+}
+
 static int
 check(struct query *q, const char *name)
 {
@@ -292,9 +302,12 @@ check(struct query *q, const char *name)
 	    entry.state == LEASERUN_REVOKING) &&
 	    entry.token == q->conf.token)
 		return EXIT_OK;
-	log_info("'%s': token %" PRIu64 " is not the holder's (%s %" PRIu64
-	    ")", q->names[0], q->conf.token, entry.state == LEASERUN_FREE ?
-	    "free, last token" : "held with", entry.token);
+	log_warning("'%s': token %" PRIu64 " is not the holder's (%s %" PRIu64
+	    ")%s", q->names[0], q->conf.token, entry.token == 0 ?
+	    "it was never granted here:" : entry.state == LEASERUN_FREE ?
+	    "free, last token" : "held with", entry.token,
+	    is_inner(q) ? "; LEASERUN_FENCE_TOKEN is of another lease, give "
+	    "--token" : "");
 	return EXIT_HELD;
 }
 
@@ -343,6 +356,7 @@ ask_to_end(struct query *q, const char *name)
 	    .token = q->conf.token, .force = q->conf.force };
 	struct leaserun_entry entry = { .state = LEASERUN_FREE };
 	enum leaserun_result result;
+	char *url;
 
 	result = q->plugin.ops->revoke(q->plugin.self, &request,
 	    query_deadline(q), &entry);
@@ -356,9 +370,16 @@ ask_to_end(struct query *q, const char *name)
 		return fail(q, result);
 	if (entry.state == LEASERUN_FREE ||
 	    (entry.state == LEASERUN_HOLDING && !q->conf.force)) {
-		printf("'%s' is not held%s\n", q->names[0],
-		    entry.state == LEASERUN_FREE ? "" : ", only kept by "
-		    "--min-hold; --force ends that");
+		url = url_redact(q->conf.backend);
+		printf("'%s' is not held in '%s'%s\n", q->names[0],
+		    url == NULL ? "" : url, entry.state == LEASERUN_FREE ?
+		    "" : ", only kept by --min-hold; --force ends that");
+		free(url);
+		return EXIT_OK;
+	}
+	if (entry.state == LEASERUN_HOLDING) {
+		printf("'%s': the --min-hold of token %" PRIu64 " is ended\n",
+		    q->names[0], entry.token);
 		return EXIT_OK;
 	}
 	if (q->conf.force) {

@@ -54,7 +54,7 @@ static void
 print_help(void)
 {
 	printf("usage: leaserun run [OPTION]... NAME [--] COMMAND [ARG]...\n\n"
-	    "Runs COMMAND while this host holds the lease NAME.\n\n");
+	    "Runs COMMAND while it holds the lease NAME.\n\n");
 	conf_print_options(CONF_RUN);
 	printf("\nExit status: the command's; 64 usage, 69 store cannot "
 	    "answer, 70 internal,\n74 not recorded, 75 held elsewhere, 77 "
@@ -100,6 +100,9 @@ read_operands(struct run *r, int argc, char *argv[], int first)
 	first++;
 	if (first < argc && strcmp(argv[first], "--") == 0)
 		first++;
+	else if (first < argc && argv[first][0] == '-')
+		return usage_error("options come before the name, or write "
+		    "NAME -- COMMAND:", argv[first]);
 	if (first >= argc)
 		return usage_error("the command is missing after", r->shown);
 	if (argv[first][0] == '\0')

@@ -27,7 +27,7 @@ static const char *const state_names[] = {
 	[LEASERUN_BUSY] = "held",
 	[LEASERUN_HOLDING] = "min-hold",
 	[LEASERUN_REVOKING] = "revoking",
-	[LEASERUN_DAMAGED] = "damaged",
+	[LEASERUN_UNREADABLE] = "unreadable",
 };
 
 struct show *
@@ -115,8 +115,8 @@ put_end(char *cell, const struct leaserun_entry *e)
 	char ago[CELL_SIZE], ran[CELL_SIZE];
 	int64_t since = unix_ms() - e->end_ms;
 
-	if (!e->has_end) {
-		text_copy(cell, CELL_SIZE, "-");
+	if (e->unclean || !e->has_end) {
+		text_copy(cell, CELL_SIZE, e->unclean ? "not released" : "-");
 		return;
 	}
 	put_duration(ago, since < 0 ? 0 : since);
@@ -129,7 +129,7 @@ static void
 fill_row(char cells[COLUMNS][CELL_SIZE], const struct leaserun_entry *e)
 {
 	bool is_held = e->state != LEASERUN_FREE &&
-	    e->state != LEASERUN_DAMAGED;
+	    e->state != LEASERUN_UNREADABLE;
 	size_t i;
 
 	for (i = 0; i < COLUMNS; i++)
@@ -227,7 +227,7 @@ json_number(int64_t number, bool is_known)
 static json_t *
 json_end(const struct leaserun_entry *e)
 {
-	if (!e->has_end)
+	if (!e->has_end || e->unclean)
 		return json_null();
 	return json_pack("{s:i, s:o, s:I}", "status", e->end_status,
 	    "ended_at", json_time(e->end_ms), "ran_ms",
@@ -239,12 +239,12 @@ json_entry(const struct leaserun_entry *e)
 {
 	char name[LEASERUN_NAME_SIZE];
 	bool is_held = e->state != LEASERUN_FREE &&
-	    e->state != LEASERUN_DAMAGED;
+	    e->state != LEASERUN_UNREADABLE;
 
 	decoded(e->name, name, sizeof(name));
 	return json_pack(
 	    "{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-	    "s:o, s:o}",
+	    "s:o, s:b, s:o}",
 	    "name", json_string(name),
 	    "state", state_names[e->state],
 	    "owner", json_text(is_held ? e->owner : ""),
@@ -260,6 +260,7 @@ json_entry(const struct leaserun_entry *e)
 	    "expires_in_ms", json_number(e->expires_in_ms,
 	    is_held && e->expires_in_ms >= 0),
 	    "waiting", json_number(e->waiting, e->waiting >= 0),
+	    "unclean_end", e->unclean,
 	    "last_run", json_end(e));
 }
 

@@ -44,6 +44,12 @@ describe(const struct leaserun_entry *e, char *text, size_t size)
 	char held[32], left[32];
 	size_t used;
 
+	if (e->state == LEASERUN_HOLDING) {
+		snprintf(text, size, "--min-hold of '%s' (token %" PRIu64 "), "
+		    "for %s more", e->label, e->token,
+		    human(e->expires_in_ms, left, sizeof(left)));
+		return;
+	}
 	snprintf(text, size, "'%s' (host '%s', pid %" PRId64 ", token %" PRIu64
 	    ")", e->label, e->host, e->pid, e->token);
 	used = strlen(text);
@@ -60,14 +66,21 @@ describe(const struct leaserun_entry *e, char *text, size_t size)
 static void
 tell_progress(struct store *st)
 {
+	struct leaserun_entry e = st->holder;
 	char text[256], waited[32];
+	int64_t now = now_ns();
 
 	if (!st->is_held)
 		return;
-	describe(&st->holder, text, sizeof(text));
-	log_notice("'%s': waiting since %s; held by %s", st->s->shown,
-	    human((now_ns() - st->wait_since) / NS_PER_MS, waited,
-	    sizeof(waited)), text);
+	/* As it was told, and how long ago that is. */
+	if (e.held_for_ms >= 0)
+		e.held_for_ms += (now - st->heard_at) / NS_PER_MS;
+	if (e.state != LEASERUN_HOLDING)
+		e.expires_in_ms = -1;
+	describe(&e, text, sizeof(text));
+	log_notice("'%s': waiting for %s; held by %s", st->s->shown,
+	    human((now - st->wait_since) / NS_PER_MS, waited, sizeof(waited)),
+	    text);
 }
 
 static struct store *

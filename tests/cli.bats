@@ -49,6 +49,10 @@ hold() {
 }
 
 @test "two words in front of -- are refused" {
+	run_tool 64 run job --max-run 2s true
+	assert_contains "$stderr" "options come before the name"
+	run_tool 64 -v run job true
+	assert_contains "$stderr" "options come after"
 	run_tool 64 run nightly job -- true
 	assert_contains "$stderr" "'job' stands before '--'"
 }
@@ -349,6 +353,8 @@ hold() {
 	hold job
 	run_tool 0 check --token "$(cat token)" job
 	run_tool 75 check --token 1 job
+	assert_contains "$stderr" "held with $(cat token)"
+	run_tool 75 check -q --token 1 job
 	assert_equal "$output" ""
 	LEASERUN_FENCE_TOKEN=$(cat token) run_tool 0 check job
 	run_tool 64 check job
@@ -359,6 +365,8 @@ hold() {
 	assert_ends 0 "$holder"
 	run_tool 75 check --token "$(cat token)" job
 	run_tool 0 run job -- "$LEASERUN" check job
+	run_tool 75 run inner -- "$LEASERUN" check job
+	assert_contains "$stderr" "of another lease"
 }
 
 @test "revoke asks the holder to end, which exits 79" {
@@ -420,6 +428,13 @@ hold() {
 	run_tool 75 run job true
 	run_tool 0 status job
 	assert_contains "$stdout" "min-hold"
+	assert_contains "$stdout" "59m"
+	run_tool 75 run -v job true
+	assert_contains "$stderr" "min-hold"
+	run_tool 0 revoke job
+	assert_contains "$stdout" "not held"
+	run_tool 0 revoke --force job
+	run_tool 0 run job true
 	run_tool 0 run --min-hold 100ms short true
 	run_tool 0 run --wait 10s short true
 }

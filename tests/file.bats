@@ -69,7 +69,14 @@ as_nobody() {
 	is_alive "$(cat daemon)"
 	run_tool 75 run job true
 	kill -KILL "$(cat daemon)"
-	wait_until 10 "$LEASERUN" run job true
+	is_free() {
+		"$LEASERUN" status job | grep -q ' free .* not released'
+	}
+	wait_until 10 is_free
+	run_tool 0 run -v job true
+	assert_contains "$stderr" "without releasing"
+	run_tool 0 status job
+	assert_contains "$stdout" "exit 0"
 }
 
 @test "a keeper that is stopped loses nothing" {
@@ -139,7 +146,7 @@ as_nobody() {
 	printf broken >state/job.token
 	run_tool 78 status job
 	run_tool 0 status
-	assert_contains "$stdout" "damaged"
+	assert_contains "$stdout" "unreadable"
 	mv state/job.token moved
 	run_tool 0 init --raise-token "$((last + 1000000000000))"
 	[ "$(token)" -gt "$((last + 1000000000000))" ]
