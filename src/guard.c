@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -57,6 +56,7 @@ struct guard {
 	int64_t		 retry_at;	/* of KILLING */
 	enum end_reason	 reason;
 	pid_t		 survivor;	/* the last one told of */
+	bool		 told_stop;	/* and the keeper has not gone on yet */
 };
 
 static void
@@ -124,9 +124,10 @@ reap(struct guard *g)
 	si.si_pid = 0;
 	if (g->command != 0 && !g->job->own_group &&
 	    waitid(P_PID, (id_t)g->command, &si, WSTOPPED | WNOHANG) == 0 &&
-	    si.si_pid == g->command && g->job->keeper_group != 0 &&
-	    getpgid(g->command) == g->job->keeper_group)
+	    si.si_pid == g->command && g->job->keeper_group != 0) {
+		g->told_stop = true;
 		tell(g, LINK_STOPPED, si.si_status, 0, g->command, 0);
+	}
 	return false;
 }
 
@@ -163,8 +164,10 @@ start_killing(struct guard *g, enum end_reason reason)
 	if (g->state == KILLING)
 		return;
 	g->state = KILLING;
-	kill_spell(g);
+	tree_hurry();
+	/* Does not block; a round through a large job may take long. */
 	tell(g, LINK_ENDING, SIGKILL, g->reason, 0, 0);
+	kill_spell(g);
 }
 
 /* SIGTERM now, SIGKILL after the grace, never later than the lease allows. */
@@ -185,6 +188,7 @@ start_ending(struct guard *g, enum end_reason reason)
 	}
 	g->state = ENDING;
 	g->kill_time = limit;
+	tree_hurry();
 	tree_signal(SIGTERM, true);
 	tell(g, LINK_ENDING, SIGTERM, g->reason, 0, 0);
 }
@@ -342,6 +346,13 @@ on_start(struct guard *g, const struct link_msg *msg, int hold_fd)
 	if (g->expires)
 		seconds_format(g->ttl, g->job->ttl_text);
 	g->command = tree_spawn(&command, &g->exec_fd);
+	/*
+	 * The command has the keeper's group; we leave it, and the session as
+	 * well: with a parent in it the kernel would let a key stop a job that
+	 * no shell can continue (see "orphaned process group").
+	 */
+	if (g->job->keeper_group != 0 && !g->job->own_group)
+		setsid();
 	if (g->command == -1) {
 		g->command = 0;
 		tell(g, LINK_FAILED, errno, FAILED_FORK, 0, 0);
@@ -364,9 +375,17 @@ on_signal(struct guard *g, int signo, bool from_terminal)
 
 	if (g->state == WAITING || g->state == DONE)
 		return;
-	shared = g->command != 0 && g->job->keeper_group != 0 &&
+	shared = g->command != 0 &&
 	    getpgid(g->command) == g->job->keeper_group;
-	if (from_terminal && shared)
+	/*
+	 * A stop that someone sent to the whole group may come here so late
+	 * that it would stop again a command that was continued since.
+	 */
+	if (g->told_stop && (signo == SIGTSTP || signo == SIGTTIN))
+		return;
+	if (signo == SIGCONT)
+		g->told_stop = false;
+	if (from_terminal && (shared || signo == SIGCONT))
 		return;
 	if (signo == SIGCONT && shared && proc_state(g->command) != 'T')
 		return;
@@ -434,20 +453,6 @@ wait_for_events(struct guard *g)
 		timer_clear(g->timer);
 }
 
-/*
- * A daemon that is left behind on purpose has inherited the hold descriptor;
- * an explicit unlock ends the lease all the same.  The keeper does it in its
- * release; this is for a keeper that died just before.
- */
-static void
-drop_hold(struct guard *g)
-{
-	struct flock all = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
-
-	if (g->hold_fd != -1)
-		fcntl(g->hold_fd, F_OFD_SETLK, &all);
-}
-
 static bool
 is_over(const struct guard *g)
 {
@@ -466,7 +471,8 @@ guard_run(int link, struct deadline_page *page, const struct guard_job *job)
 	};
 	sigset_t chld;
 
-	if (job->keeper_group != 0)
+	/* With a terminal the command is to inherit the keeper's group. */
+	if (job->own_group)
 		setpgid(0, 0);
 	prctl(PR_SET_NAME, "leaserun-guard", 0, 0, 0);
 	sigemptyset(&chld);
@@ -489,6 +495,6 @@ guard_run(int link, struct deadline_page *page, const struct guard_job *job)
 		read_link(&g);
 	}
 	if (g.link == -1)
-		drop_hold(&g);
+		tree_drop_hold(g.hold_fd);
 	return 0;
 }

@@ -75,6 +75,15 @@ take_over(struct job *j, const char *why)
 	log_error("'%s': the guard %s, ending the command", j->s->shown, why);
 }
 
+/* By a signal or by a debugger. */
+static bool
+is_stopped(pid_t pid)
+{
+	char state = proc_state(pid);
+
+	return state == 'T' || state == 't';
+}
+
 /*
  * At the time to kill the guard must be seen at work.  One that is stopped, or
  * silent, is put out of the way.
@@ -84,7 +93,7 @@ check_guard(struct job *j, int64_t now)
 {
 	if (j->is_taken_over || now < j->check_guard_at)
 		return;
-	if (proc_state(j->s->guard) == 'T')
+	if (is_stopped(j->s->guard))
 		take_over(j, "is stopped");
 	else if (!j->is_killing)
 		take_over(j, "does not end the command");
@@ -121,17 +130,19 @@ look_after_exempt(struct job *j)
 	ssize_t n, i;
 	size_t kept = 0;
 
-	if (j->is_taken_over || (n = tree_children(found, EXEMPT_MAX)) <= 0)
+	if (j->is_taken_over)
 		return;
-	if (signals_guard_ended())
-		return;		/* some of them may be the job */
 	signals_block(&saved);
+	n = tree_children(found, EXEMPT_MAX);
+	if (n <= 0 || signals_guard_ended())
+		goto out;	/* some of them may be the job */
 	for (i = 0; i < n && kept < EXEMPT_MAX; i++) {
 		if (found[i] != j->s->guard &&
 		    waitpid(found[i], NULL, WNOHANG) == 0)
 			j->s->exempt[kept++] = found[i];
 	}
 	j->exempt.n = kept;
+out:
 	signals_restore(&saved);
 }
 
@@ -144,6 +155,21 @@ note_survivor(struct job *j, pid_t pid, uid_t uid)
 	log_error("'%s': process %ld of user %ld may not be killed; the lease "
 	    "is kept while it lives, end it as that user", j->s->shown,
 	    (long)pid, (long)uid);
+}
+
+/* A guard that a debugger does not let go: there is no ECHILD, then. */
+static void
+spare_zombie(struct job *j)
+{
+	sigset_t saved;
+
+	if (proc_state(j->s->guard) != 'Z' || j->exempt.n == EXEMPT_MAX ||
+	    waitpid(j->s->guard, NULL, WNOHANG) != 0)
+		return;
+	forget_exempt(j, j->s->guard);
+	signals_block(&saved);
+	j->s->exempt[j->exempt.n++] = j->s->guard;
+	signals_restore(&saved);
 }
 
 /*
@@ -159,6 +185,7 @@ kill_job(struct job *j)
 
 	if (!signals_guard_ended())
 		return;
+	spare_zombie(j);
 	n = tree_kill(&j->exempt, &survivor);
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
 		forget_exempt(j, pid);
@@ -245,9 +272,14 @@ on_ending(struct job *j, const struct link_msg *msg)
 static void
 on_stopped(struct job *j, int signo)
 {
+	struct link_msg msg = {
+		.type = LINK_SIGNAL, .number = SIGCONT, .reason = 1,
+	};
+
 	/* It may have been continued by the time we read this. */
 	if (j->command == 0 || proc_state(j->command) == 'T')
 		signals_stop_self(signo);
+	link_send(j->s->link, &msg, -1);	/* we go on */
 }
 
 static void
@@ -314,9 +346,14 @@ tell_leftovers(struct job *j)
 	char name[32];
 	size_t count;
 	pid_t pid;
+	sigset_t saved;
+	bool found;
 
 	j->leftovers_at = TIME_NEVER;
-	if (tree_example(j->s->guard, &pid, name, sizeof(name), &count))
+	signals_block(&saved);
+	found = tree_example(j->s->guard, &pid, name, sizeof(name), &count);
+	signals_restore(&saved);
+	if (found)
 		log_notice("'%s': the command has ended, waiting for %zu of "
 		    "its processes (%ld '%s', ...); see --leftovers",
 		    j->s->shown, count, (long)pid, name);
@@ -342,6 +379,12 @@ job_look(struct job *j, int64_t now, bool is_due)
 		kill_job(j);
 	else if (is_due || j->exempt.n > 0 || getpid() == 1)
 		look_after_exempt(j);
+	if (is_due && is_stopped(j->s->guard) && !j->told_stopped) {
+		j->told_stopped = true;
+		log_warning("'%s': the guard (%ld) is stopped: nobody notices "
+		    "the end of the command; continue it", j->s->shown,
+		    (long)j->s->guard);
+	}
 	if (now >= j->leftovers_at && !j->is_ended)
 		tell_leftovers(j);
 }
@@ -357,12 +400,10 @@ job_dismiss_guard(struct job *j)
 	if (j->survivor != 0 && !j->is_ended)
 		return;		/* it stays with what may not be killed */
 	while (!signals_guard_ended()) {
-		if (proc_state(j->s->guard) == 'T' || now_ns() > patience) {
+		if (is_stopped(j->s->guard) || now_ns() > patience)
 			kill(j->s->guard, SIGKILL);
-			break;
-		}
 		poll(&event, 1, 20);
 		signals_clear();
 	}
-	waitpid(j->s->guard, NULL, 0);
+	waitpid(j->s->guard, NULL, WNOHANG);
 }

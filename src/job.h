@@ -19,6 +19,7 @@ struct job {
 	bool		 is_ended;	/* nothing of it is left */
 	bool		 is_taken_over;	/* the keeper kills, no guard */
 	bool		 is_killing;	/* the guard says that it kills */
+	bool		 told_stopped;	/* that the guard is */
 	pid_t		 command;
 	int		 status;	/* wait status */
 	enum end_reason	 reason;

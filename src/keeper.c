@@ -87,6 +87,7 @@ attempt_deadline(const struct keeper *k)
 static void
 note_failure(struct keeper *k)
 {
+	int64_t now, wait;
 	char left[32];
 
 	if (k->backoff == 0) {
@@ -103,8 +104,13 @@ note_failure(struct keeper *k)
 		}
 	} else
 		k->backoff = time_earlier(k->backoff * 2, BACKOFF_MAX);
-	k->next_renew = time_add(now_ns(), k->backoff / 2 +
-	    (int64_t)random_below((uint64_t)k->backoff));
+	now = now_ns();
+	wait = k->backoff / 2 + (int64_t)random_below((uint64_t)k->backoff);
+	/* More often towards term_at, so that no chance is slept through. */
+	if (now < term_at(k))
+		wait = time_earlier(wait, time_later(BACKOFF_MIN,
+		    (term_at(k) - now) / 4));
+	k->next_renew = time_add(now, wait);
 }
 
 static const char *
@@ -195,6 +201,7 @@ wait_for_events(struct keeper *k)
 		{ .fd = signals_fd(), .events = POLLIN },
 		{ .fd = k->timer, .events = POLLIN },
 	};
+	int signo;
 	int64_t now = now_ns(), at = job_next(&k->job, now);
 
 	if (may_renew(k, now))
@@ -203,6 +210,8 @@ wait_for_events(struct keeper *k)
 	poll(fds, 3, -1);
 	timer_clear(k->timer);
 	signals_clear();
+	if ((signo = signals_take_stop()) != 0)
+		signals_stop_self(signo);
 }
 
 /*

@@ -111,18 +111,39 @@ proc_owner(pid_t pid)
 	return fstatat(proc_fd, path, &st, 0) == 0 ? st.st_uid : (uid_t)-1;
 }
 
+/* A numeric field of stat, counted as proc(5) does; false: none. */
+static bool
+read_field(pid_t pid, int field, long long *value)
+{
+	char buf[512], *p;
+	int at;
+
+	if (read_file(pid, "/stat", buf, sizeof(buf)) <= 0 ||
+	    (p = strrchr(buf, ')')) == NULL)
+		return false;
+	for (at = 2; at < field && p != NULL; at++)
+		p = strchr(p + 1, ' ');
+	if (p == NULL)
+		return false;
+	*value = strtoll(p, NULL, 10);
+	return true;
+}
+
 bool
 proc_has_terminal(void)
 {
-	char buf[512], *p;
-	int field;
+	long long tty;
 
-	if (read_file(getpid(), "/stat", buf, sizeof(buf)) <= 0 ||
-	    (p = strrchr(buf, ')')) == NULL)
-		return false;
-	for (field = 2; field < 7 && p != NULL; field++)
-		p = strchr(p + 1, ' ');
-	return p != NULL && strtol(p, NULL, 10) != 0;
+	return read_field(getpid(), 7, &tty) && tty != 0;
+}
+
+int64_t
+proc_born(pid_t pid)
+{
+	long long ticks;
+
+	/* What user space sees of a tick is a hundredth of a second. */
+	return read_field(pid, 22, &ticks) ? ticks * PROC_TICK : -1;
 }
 
 /* Numbers separated by spaces, read in pieces. */

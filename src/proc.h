@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /*
@@ -18,6 +19,10 @@ int	proc_init(void);
 
 /* State ('R', 'S', 'T', 'Z'...) and parent of a process. */
 bool	proc_stat(pid_t, char *state, pid_t *parent);
+
+/* When it was made, on the one clock, to a tick; -1: no such process. */
+#define PROC_TICK	INT64_C(10000000)
+int64_t	proc_born(pid_t);
 
 /* The state alone; 0 when it cannot be told. */
 char	proc_state(pid_t);

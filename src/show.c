@@ -80,7 +80,7 @@ static void
 decoded(const char *name, char *text, size_t size)
 {
 	if (name_decode(name, text, size) == -1 || !text_is_clean(text))
-		text_copy(text, size, name);
+		text_copy(text, size, text_is_clean(name) ? name : "?");
 }
 
 static const char *

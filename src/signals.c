@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proc.h"
 #include "signals.h"
 #include "timeutil.h"
 #include "util.h"
@@ -61,12 +62,19 @@ is_terminating(int signo)
 	    signo != SIGCHLD;
 }
 
-/* These reach the whole foreground group when the terminal sends them. */
+/*
+ * These reach a whole group when the terminal sends them; a hangup the leader
+ * of the session alone, if we are that.
+ */
 static bool
 is_from_terminal(int signo, const siginfo_t *si)
 {
-	return si->si_code == SI_KERNEL && (signo == SIGINT ||
-	    signo == SIGQUIT || signo == SIGTSTP || signo == SIGWINCH);
+	if (si->si_code != SI_KERNEL)
+		return false;
+	if (signo == SIGHUP)
+		return getsid(0) != getpid();
+	return signo == SIGINT || signo == SIGQUIT || signo == SIGTSTP ||
+	    signo == SIGTTIN || signo == SIGWINCH;
 }
 
 static void
@@ -96,6 +104,9 @@ on_signal(int signo, siginfo_t *si, void *context)
 		return;
 	if (started) {
 		msg.reason = is_from_terminal(signo, si);
+		/* No command stops any more and takes us along. */
+		if (signo == SIGTSTP && atomic_load(&own.page->has_status))
+			stopped = signo;
 		link_send(own.link, &msg, -1);
 	} else if (is_terminating(signo)) {
 		if (!cancelled) {
@@ -106,6 +117,8 @@ on_signal(int signo, siginfo_t *si, void *context)
 		}
 	} else if (signo == SIGTSTP || signo == SIGTTIN)
 		stopped = signo;
+	else
+		return;		/* a wait is not disturbed by a resize */
 	wake();
 	errno = saved;
 }
@@ -119,7 +132,8 @@ signals_guard_ended(void)
 	if (waitid(P_PID, (id_t)own.guard, &si,
 	    WEXITED | WNOHANG | WNOWAIT) == -1)
 		return true;
-	return si.si_pid == own.guard;
+	/* A debugger may keep it from being reaped; its orphans are ours. */
+	return si.si_pid == own.guard || proc_state(own.guard) == 'Z';
 }
 
 /*
@@ -173,7 +187,8 @@ outcome_of_hang(void)
 	if (!by_itself) {
 		if (!signals_guard_ended())
 			kill(own.guard, SIGKILL);
-		waitpid(own.guard, NULL, 0);
+		while (!signals_guard_ended())
+			poll(NULL, 0, 1);
 		kill_orphans();
 	}
 	if (!by_itself || reason == END_DEADLINE || reason == END_LOST ||
@@ -254,7 +269,7 @@ signals_init(int link, pid_t guard, struct deadline_page *page,
     const struct tree_exempt *exempt)
 {
 	struct sigaction relay = { .sa_flags = SA_RESTART | SA_SIGINFO };
-	struct sigaction child = { .sa_flags = SA_RESTART };
+	struct sigaction child = { .sa_flags = SA_RESTART | SA_NOCLDSTOP };
 	struct sigaction bound = { .sa_flags = SA_SIGINFO };
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
 	sigset_t none;

@@ -117,11 +117,11 @@ host_wait(const struct leaserun_host *host, struct pollfd *fds, unsigned int n,
 	for (;;) {
 		timer_arm(st->timer, time_earlier(deadline, st->progress_at));
 		rc = poll(all, n + 3, -1);
-		timer_clear(st->timer);
-		if (rc == -1 && errno != EINTR)
-			return LEASERUN_UNAVAILABLE;
-		if (rc == -1)
+		if (rc == -1 && errno == EINTR)
 			continue;
+		timer_clear(st->timer);		/* it changes errno */
+		if (rc == -1)
+			return LEASERUN_UNAVAILABLE;
 		if (all[n + 1].revents != 0 || all[n + 2].revents != 0)
 			return LEASERUN_INTERRUPTED;
 		for (i = 0; i < n; i++) {

@@ -3,15 +3,18 @@
  * a number that was not verified to be a descendant, nor a whole group.
  */
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "proc.h"
+#include "timeutil.h"
 #include "tree.h"
 
 /* A walk that is longer than this leaves the rest to the next round. */
@@ -25,6 +28,7 @@ static volatile sig_atomic_t busy;
 /* The walk: breadth first, so direct children come first. */
 static pid_t queue[TREE_MAX];
 static size_t queued, direct;
+static int64_t walked_at;
 
 bool
 tree_busy(void)
@@ -75,6 +79,7 @@ walk(const struct tree_exempt *exempt)
 {
 	size_t i, kept = 0;
 
+	walked_at = now_ns();
 	queued = 0;
 	enqueue_children(getpid());
 	for (i = 0; i < queued; i++) {
@@ -105,6 +110,19 @@ is_descendant(pid_t pid, const struct tree_exempt *exempt)
 }
 
 /*
+ * A process that is older than the walk that listed it is the one that was
+ * listed; only a younger one may have taken over its number, and needs the
+ * look at its parents, which is long where the tree is deep.
+ */
+static bool
+is_listed(pid_t pid)
+{
+	int64_t born = proc_born(pid);
+
+	return born >= 0 && born < walked_at - PROC_TICK;
+}
+
+/*
  * A signal to one descendant: 0, or -1 with errno.  A direct child that was
  * not reaped keeps its number.  For others the pidfd is taken first and the
  * descent looked at after it, so a number that was used again is found out.
@@ -126,7 +144,7 @@ signal_one(pid_t pid, bool child, const struct tree_exempt *exempt, int signo,
 	fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (fd == -1 && errno == ESRCH)
 		return -1;
-	if (!is_descendant(pid, exempt))
+	if (!is_listed(pid) && !is_descendant(pid, exempt))
 		errno = ESRCH;
 	else if (fd == -1) {
 		rc = kill(pid, signo);
@@ -304,4 +322,22 @@ tree_exec_result(int exec_fd)
 	if (n == (ssize_t)sizeof(error) && error > 0)
 		return error;
 	return n == -1 && errno == EAGAIN ? -1 : EIO;
+}
+
+void
+tree_hurry(void)
+{
+	struct sched_param param = { .sched_priority = 1 };
+
+	if (sched_setscheduler(0, SCHED_FIFO, &param) == -1)
+		setpriority(PRIO_PROCESS, 0, -20);
+}
+
+void
+tree_drop_hold(int fd)
+{
+	struct flock all = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
+
+	if (fd != -1)
+		fcntl(fd, F_OFD_SETLK, &all);
 }

@@ -72,6 +72,20 @@ void	tree_signal(int signo, bool cont);
 size_t	tree_kill(const struct tree_exempt *, struct tree_survivor *survivor);
 
 /*
+ * A job that uses up the processors must not outrun its end: the caller goes
+ * first, if it has the right to.  Not before the command was started, which
+ * would inherit it.
+ */
+void	tree_hurry(void);
+
+/*
+ * A daemon that is left behind on purpose has inherited the hold descriptor;
+ * an explicit unlock ends the lease all the same.  The keeper does it in its
+ * release; this is for a keeper that died just before.
+ */
+void	tree_drop_hold(int fd);
+
+/*
  * Number and name of some process below the caller's child `guard', and how
  * many there are, for a message; false when there is none.
  */

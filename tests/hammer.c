@@ -85,7 +85,8 @@ fail(const char *fmt, ...)
 	va_end(ap);
 	printf("\n");
 	fflush(stdout);
-	if (system("ps -e -o pid,ppid,stat,args --forest | tail -n 40") != 0)
+	if (system("ps -e -o pid,ppid,stat,wchan:20,args --forest | "
+	    "grep -A 9 -w \"[h]ammer\"") != 0)
 		printf("no ps\n");
 	exit(1);
 }

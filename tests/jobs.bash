@@ -17,6 +17,20 @@ setup() {
 	FAKE=(--module-dir "$MODULES" -b "fake:$STORE" -t 2s -g 300ms -r 400ms)
 }
 
+# For tests of what a sanitizer is in the way of: it has handlers for signals
+# that tell of a crash, and needs descriptors, processes and /proc at the end.
+no_sanitizer() {
+	local signo off=detect_leaks=0
+
+	for signo in segv abort; do
+		off+=:handle_$signo=0
+	done
+	for signo in bus ill fpe; do
+		off+=:handle_sig$signo=0
+	done
+	export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}$off
+}
+
 # script OP WORD...: what the next calls of OP do.
 script() {
 	local op=$1

@@ -11,6 +11,7 @@
  *			in a session of its own
  *	live=N		these end after N ticks; default: never
  *	frozen		also a child that has stopped itself
+ *	deep=N		also N generations, each the child of the one before
  *	chain		also an orphan that is replaced by a new one at once
  *	brood		also a child that has a new child every 2 ms
  *	ignore		TERM is noted, and everyone goes on
@@ -46,7 +47,7 @@ static const char *token;
 static int64_t end_at;
 static volatile int64_t leave_at;	/* 0: not told to */
 
-static long ticks = -1, live = -1, every = 10, cleanup = -1;
+static long deep, ticks = -1, live = -1, every = 10, cleanup = -1;
 
 static int64_t
 now_ns(void)
@@ -118,6 +119,16 @@ member(const char *kind)
 	say("member", getpid(), kind);
 	tick(live);
 	_exit(0);
+}
+
+static void
+descend(void)
+{
+	while (deep-- > 0) {
+		if (fork() != 0)
+			member("deep");
+	}
+	member("deepest");
 }
 
 /* Everyone lives for a moment; there is always one. */
@@ -264,6 +275,7 @@ main(int argc, char *argv[])
 		else if (strcmp(argv[i], "stop") == 0)
 			stops = true;
 		else if (!number(argv[i], "ticks", &ticks) &&
+		    !number(argv[i], "deep", &deep) &&
 		    !number(argv[i], "live", &live) &&
 		    !number(argv[i], "every", &every) &&
 		    !number(argv[i], "exit", &status) &&
@@ -286,6 +298,8 @@ main(int argc, char *argv[])
 		plant_tree();
 	if (has_frozen && fork() == 0)
 		frozen();
+	if (deep-- > 0 && fork() == 0)
+		descend();
 	if (has_chain && fork() == 0)
 		chain();
 	if (has_brood && fork() == 0)
@@ -296,5 +310,6 @@ main(int argc, char *argv[])
 	}
 	tick(ticks);
 	say("end", getpid(), "");
-	return (int)status;
+	/* What a sanitizer does at the end does not like signals. */
+	_exit((int)status);
 }

@@ -78,7 +78,7 @@ terminal_open(struct terminal *t)
 	write_file("tty", "%s\n", name);
 }
 
-static void
+static void __attribute__((noreturn))
 lead(const struct terminal *t, char *argv[])
 {
 	sigset_t none;

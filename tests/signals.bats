@@ -152,6 +152,7 @@ relayed() {
 @test "a signal that tells of a crash: the guard ends the job" {
 	local signo guard
 
+	no_sanitizer
 	for signo in 4 5 7 8 11 31; do
 		rm -f out
 		bg "$LEASERUN" run job -- "$PROBE" out tree

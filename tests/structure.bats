@@ -17,10 +17,10 @@ allowed() {
 	src/job.[ch]) echo "$all job.h keeper.h link.h proc.h signals.h" \
 	    "tree.h" ;;
 	src/store.[ch]) echo "$all $abi store.h keeper.h plugin.h signals.h" ;;
-	src/signals.[ch]) echo "signals.h guard.h link.h timeutil.h tree.h" \
+	src/signals.[ch]) echo "signals.h guard.h link.h proc.h timeutil.h tree.h" \
 	    "util.h" ;;
 	src/guard.[ch]) echo "guard.h link.h proc.h timeutil.h tree.h util.h" ;;
-	src/tree.[ch]) echo "proc.h tree.h" ;;
+	src/tree.[ch]) echo "proc.h timeutil.h tree.h" ;;
 	src/proc.[ch]) echo "proc.h util.h" ;;
 	src/link.[ch]) echo "link.h" ;;
 	src/query.[ch] | src/show.[ch]) echo "$all $abi query.h show.h" \

@@ -62,6 +62,8 @@ key() {
 	C-c) printf '\003' >&7 ;;
 	C-z) printf '\032' >&7 ;;
 	C-\\) printf '\034' >&7 ;;
+	C-s) printf '\023' >&7 ;;
+	C-q) printf '\021' >&7 ;;
 	*) return 1 ;;
 	esac
 }
@@ -97,15 +99,27 @@ assert_usable() {
 
 # --- The run ---
 
-# ready [FILE]: a command has written that it runs: $job, $guard, $keeper.
+# The command has written that it runs: $job, $guard, $keeper.
 ready() {
-	wait_until 20 file_has "${1:-log}" ready || return
-	read -r _ job guard _ <"${1:-log}"
+	wait_until 20 file_has log ready || return
+	read -r _ job guard _ <log
 	keeper=$(process 2 "$guard")
 }
 
+child_of() {
+	tr -d ' ' <"/proc/$1/task/$1/children"
+}
+
+# ready_below PID: the same where the command's own numbers mean nothing here.
+ready_below() {
+	wait_until 20 file_has log ready || return
+	keeper=$(child_of "$1")
+	guard=$(child_of "$keeper")
+	job=$(child_of "$guard")
+}
+
 got() {
-	grep -q "^$1 " "${2:-log}"
+	grep -q "^$1 " log
 }
 
 # signals NAME: who sent that one, a line for each time.
@@ -185,7 +199,7 @@ hold_elsewhere() {
 wait_for_lease() {
 	type_line '"$L" run -v -w inf "$N" -- sh -c "echo mine >answer; exit 7"'
 	wait_until 20 file_has screen 'held by' || return
-	keeper=$(tr -d ' ' <"/proc/$leader/task/$leader/children")
+	keeper=$(child_of "$leader")
 }
 
 end_holder() {
@@ -328,12 +342,10 @@ end_holder() {
 }
 
 @test "Ctrl-Z and fg work again and again" {
-	local i
-
 	shell
 	type_line '"$L" run "$N" -- "$J" -s -x 5 log'
 	ready
-	for i in 1 2 3 4 5; do
+	for _ in 1 2 3 4 5; do
 		key C-z
 		prompt 148
 		is_stopped "$job"
@@ -402,6 +414,34 @@ end_holder() {
 	wait_until 20 got CONT
 	finish
 	prompt 0
+}
+
+# timeout(1) makes one.  No key may leave a terminal that only another one frees.
+@test "a command in a group of its own: Ctrl-C ends it, after Ctrl-Z, too" {
+	shell
+	type_line '"$L" run "$N" -- timeout 1000 sh sleeper'
+	ready
+	key C-z
+	key C-c
+	prompt 130
+	wait_until 20 is_gone "$job"
+	assert_usable
+}
+
+@test "Ctrl-Z when the command has left processes behind: stops them all" {
+	put parent 'sleep 1000 & echo $! >left; exit 4'
+	shell
+	type_line '"$L" run "$N" -- sh parent'
+	ready
+	wait_until 20 is_gone "$job"
+	key C-z
+	prompt 148
+	is_stopped "$(cat left)"
+	is_stopped "$keeper"
+	type_line fg
+	wait_until 20 is_running "$(cat left)"
+	kill "$(cat left)"
+	prompt 4
 }
 
 @test "Ctrl-Z for a short time: fg finds the lease and renews it" {
@@ -501,6 +541,27 @@ setting_is() {
 	assert_usable
 	type_line fg
 	prompt 8
+}
+
+@test "Ctrl-S holds up the messages, not the heartbeat" {
+	local count
+
+	put held 'read -r line </dev/tty; : >held; read -r _ <go; exit 3'
+	fake_store
+	shell
+	type_line '"$L" run -t 60s -r 100ms "$N" -- sh held'
+	ready
+	key C-s
+	type_line 'read when that has happened'
+	wait_until 20 test -e held
+	echo unavailable >store/script.renew
+	wait_until 20 grep -q ' renew .* unavailable ' store/log
+	rm store/script.renew
+	count=$(grep -c '^[0-9]* renew .* ok ' store/log) || :
+	wait_until 20 renewed $((count + 3))
+	key C-q
+	release
+	prompt 3
 }
 
 @test "a new window size arrives once" {
@@ -839,6 +900,17 @@ setting_is() {
 	assert_equal "$(cat ended)" 'signal 2'
 }
 
+# There the terminal's groups have no number.
+@test "in a pid namespace Ctrl-C reaches the command once" {
+	terminal unshare --fork --pid --mount-proc \
+	    "$LEASERUN" run "$N" -- "$J" log
+	ready_below "$leader"
+	reaches_once INT key C-c
+	finish
+	wait_until 20 test -s ended
+	assert_equal "$(cat ended)" 'exit 0'
+}
+
 # No shell could continue it.
 @test "session leader: Ctrl-Z stops nothing" {
 	terminal "$LEASERUN" run "$N" -- "$J" -s log
@@ -977,7 +1049,7 @@ setting_is() {
 	hold_elsewhere
 	shell
 	type_line '"$L" run -w inf "$N" -- true'
-	wait_until 30 file_has screen 'waiting since'
+	wait_until 30 file_has screen waiting
 	file_has screen "pid $holder"
 	key C-c
 	prompt 130
@@ -1049,6 +1121,16 @@ setting_is() {
 	[ ! -e answer ]
 	type_line fg
 	prompt 7
+}
+
+@test "waiting: a new window size changes nothing" {
+	hold_elsewhere
+	shell
+	wait_for_lease
+	stty -F "$tty" rows 30
+	end_holder
+	prompt 7
+	assert_equal "$(cat answer)" mine
 }
 
 @test "waiting: a hangup ends it" {

@@ -22,6 +22,19 @@ terms() {
 	    END { for (p in n) print n[p] }' out | uniq -c | tr -s ' ')" " 4 2"
 }
 
+@test "the deepest is found: TERM reaches it" {
+	first -- deep=12 ignore
+	wait_until 10 ticking 13
+	kill -TERM "$first"
+	wait_until 10 terms 13
+	second
+	script renew lost once
+	assert_ends 79 "$first"
+	assert_ends 0 "$second"
+	assert_order
+	job_gone ""
+}
+
 @test "orphans that replace themselves are killed before the next grant" {
 	first -- chain
 	wait_until 10 eval '[ "$(ticks)" -ge 100 ]'
@@ -146,6 +159,29 @@ may_not_be_killed() {
 	    "$PROBE" out uid=$uid 2>first
 }
 
+@test "a process that may not be killed, and the guard is: not released" {
+	local survivor
+
+	chmod 666 out
+	bg setpriv --bounding-set -kill --inh-caps -kill \
+	    "$LEASERUN" run "${FAKE[@]}" --owner first job -- \
+	    "$PROBE" out uid=65534 2>first
+	first=$!
+	wait_until 10 ticking 1
+	survivor=$(awk '$1 == "start" { print $4 }' out)
+	kill -KILL "$(guard "$first")"
+	wait_until 10 grep -q "process $survivor of user 65534" first
+	wait_until 10 calls_reach renew first ok \
+	    $(($(call_count renew first ok) + 6))
+	is_alive "$first"
+	is_alive "$survivor"
+	run_tool 75 run "${FAKE[@]}" job -- true
+	kill -KILL "$survivor"
+	assert_ends 70 "$first"
+	called release first ok
+	assert_free
+}
+
 # Needs a file system without nosuid, at a place that anyone may enter.
 @test "a process that may not be killed keeps the lease: a setuid program" {
 	local uid=0 dir
@@ -214,6 +250,7 @@ may_not_be_killed() {
 	first -- ticks=2 exit=13 tree
 	wait_until 10 ticking 4
 	wait_until 10 file_has out end
+	wait_until 10 is_gone "$(awk '$1 == "start" { print $4 }' out)"
 	kill -TERM "$first"
 	assert_ends 13 "$first"
 	job_gone ""
@@ -427,6 +464,7 @@ not_run() {
 @test "a process that cannot be made: 70, released at once" {
 	local uid=$((60000 + $$ % 5000)) dir
 
+	no_sanitizer
 	dir=$(mktemp -d /tmp/leaserun-nproc.XXXXXX)
 	chmod 755 "$dir"
 	install -m 755 "$LEASERUN" "$dir/leaserun"
