@@ -1144,6 +1144,20 @@ setting_is() {
 	[ ! -e answer ]
 }
 
+@test "waiting under nohup: a hangup does not end it" {
+	hold_elsewhere
+	shell
+	type_line 'nohup "$L" run -v -w inf "$N" -- sh patient'
+	wait_until 20 file_has nohup.out 'held by'
+	hang_up
+	wait_until 20 test -s ended
+	end_holder
+	ready
+	release
+	wait_until 20 is_gone "$keeper"
+	assert_equal "$(cat answer)" finished
+}
+
 # --- Faults ---
 
 @test "the guard is killed: the command is gone, the shell has its prompt" {
