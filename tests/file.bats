@@ -357,3 +357,33 @@ as_nobody() {
 	[ ! -e started ]
 	run_tool 0 run -o allow-network-fs=yes job true
 }
+
+@test "a resize of the terminal does not end a wait" {
+	hold job
+	bg "$LEASERUN" run --connect-timeout 100ms --wait 20s job true
+	waiter=$!
+	waits() {
+		"$LEASERUN" status --json job | grep -q '"waiting": 1'
+	}
+	wait_until 10 waits
+	for _ in $(seq 1 30); do
+		kill -WINCH "$waiter"
+		kill -CONT "$waiter"
+		is_alive "$waiter"
+	done
+	run_tool 75 run job true
+	is_alive "$waiter"
+	touch over
+	assert_ends 0 "$waiter"
+}
+
+@test "names that lie about never reach the terminal as they are" {
+	run_tool 0 run job true
+	: >"state/$(printf 'x\033]0;pwn\007\033[31mred').lock"
+	: >"state/$(printf 'bad\xff').lock"
+	run_tool 0 status
+	assert_lacks "$stdout" $'\033'
+	assert_lacks "$stdout" $'\007'
+	run_tool 0 status --json
+	assert_equal "$(grep -c '"name"' <<<"$stdout")" 3
+}

@@ -182,6 +182,33 @@ may_not_be_killed() {
 	assert_free
 }
 
+@test "a process that may not be killed, and an outage: 79 after the lease" {
+	local survivor guard ends
+
+	chmod 666 out
+	bg setpriv --bounding-set -kill --inh-caps -kill \
+	    "$LEASERUN" run "${FAKE[@]}" --owner first job -- \
+	    "$PROBE" out uid=65534 2>first
+	first=$!
+	wait_until 10 calls_reach renew first ok 1
+	script renew unavailable
+	survivor=$(awk '$1 == "start" { print $4 }' out)
+	guard=$(guard "$first")
+	assert_ends 79 "$first"
+	# Not before it has ended at the store.
+	ends=$(awk '$2 == "renew" && $5 == "ok" { at = $1 }
+	    END { printf "%.0f\n", at + 2e9 }' "$STORE/log")
+	uptime_exceeds "$ends"
+	file_has first "process $survivor of user 65534 may not be killed"
+	assert_lacks "$(cat first)" library
+	is_alive "$survivor"
+	# Whoever may kill it later does.
+	is_alive "$guard"
+	assert_equal "$(call_count release first -)" 0
+	kill -KILL "$survivor"
+	wait_until 10 is_gone "$guard"
+}
+
 # Needs a file system without nosuid, at a place that anyone may enter.
 @test "a process that may not be killed keeps the lease: a setuid program" {
 	local uid=0 dir
