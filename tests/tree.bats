@@ -182,7 +182,8 @@ may_not_be_killed() {
 	assert_free
 }
 
-@test "a process that may not be killed, and an outage: 79 after the lease" {
+# survives_outage WORD: what the renewals answer.
+survives_outage() {
 	local survivor guard ends
 
 	chmod 666 out
@@ -191,7 +192,7 @@ may_not_be_killed() {
 	    "$PROBE" out uid=65534 2>first
 	first=$!
 	wait_until 10 calls_reach renew first ok 1
-	script renew unavailable
+	script renew "$1"
 	survivor=$(awk '$1 == "start" { print $4 }' out)
 	guard=$(guard "$first")
 	assert_ends 79 "$first"
@@ -207,6 +208,15 @@ may_not_be_killed() {
 	assert_equal "$(call_count release first -)" 0
 	kill -KILL "$survivor"
 	wait_until 10 is_gone "$guard"
+}
+
+@test "a process that may not be killed, and an outage: 79 after the lease" {
+	survives_outage unavailable
+}
+
+# There is an attempt at each moment, so at the time to kill and after it.
+@test "a process that may not be killed, and renewals all the time: the same" {
+	survives_outage interrupted
 }
 
 # Needs a file system without nosuid, at a place that anyone may enter.
