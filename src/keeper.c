@@ -157,12 +157,12 @@ static enum leaserun_result
 renew(struct keeper *k)
 {
 	struct leaserun_renewal renewal = { 0 };
+	int64_t attempt = attempt_deadline(k);
 	enum leaserun_result result;
 
 	k->store.is_alone = k->job.is_taken_over;
-	signals_renewing(kill_at(k), k->conf->lost_exit_code);
-	result = store_renew(&k->store, &k->lease, attempt_deadline(k),
-	    &renewal);
+	signals_renewing(kill_at(k), attempt, k->conf->lost_exit_code);
+	result = store_renew(&k->store, &k->lease, attempt, &renewal);
 	signals_renewed();
 	switch (result) {
 	case LEASERUN_OK:

@@ -36,7 +36,8 @@ static struct {
 	int		 event;
 	timer_t		 bound;
 	bool		 has_bound;
-	int64_t		 renew_limit;
+	int64_t		 renew_limit;	/* the job has to be gone */
+	int64_t		 attempt_until;	/* the library has to be back */
 	int		 lost_exit_code;
 } own = { .link = -1, .event = -1 };
 
@@ -155,6 +156,17 @@ kill_orphans(void)
 	} while (survivor.pid == 0 && now_ns() < end);
 }
 
+/* When a renewal that does not come back is given up. */
+static void
+bound_renewal(bool guard_ended)
+{
+	int64_t now = now_ns(), at = own.renew_limit;
+
+	if (guard_ended)
+		at = time_earlier(at, time_add(now, LEAVE_AFTER));
+	set_bound(at > now ? at : time_later(own.attempt_until, now + 1));
+}
+
 static void
 on_child(int signo)
 {
@@ -166,8 +178,7 @@ on_child(int signo)
 	    !atomic_load(&own.page->done))
 		kill_orphans();
 	if (renewing && guard_ended)
-		set_bound(time_earlier(own.renew_limit,
-		    time_add(now_ns(), LEAVE_AFTER)));
+		bound_renewal(true);
 	/* A backend's own short-lived process is its own affair. */
 	if (started || guard_ended)
 		wake();
@@ -191,12 +202,23 @@ outcome_of_hang(void)
 			poll(NULL, 0, 1);
 		kill_orphans();
 	}
+	if (!started)
+		return W_EXITCODE(EXIT_UNAVAILABLE, 0);
 	if (!by_itself || reason == END_DEADLINE || reason == END_LOST ||
 	    reason == END_REVOKED)
 		return W_EXITCODE(own.lost_exit_code, 0);
 	if (reason == END_MAX_RUN)
 		return W_EXITCODE(EXIT_MAX_RUN, 0);
 	return atomic_load(&own.page->status);
+}
+
+/* Neither stopped, by whomever, nor dead. */
+static bool
+is_at_work(pid_t pid)
+{
+	char state = proc_state(pid);
+
+	return state != 'T' && state != 't' && state != 'Z' && state != 0;
 }
 
 static void
@@ -213,6 +235,11 @@ on_bound(int signo, siginfo_t *si, void *context)
 	    (err.revents & POLLOUT) != 0 &&
 	    write(STDERR_FILENO, text, strlen(text)) == -1)
 		text = NULL;
+	if (renewing && now_ns() < own.attempt_until &&
+	    (atomic_load(&own.page->done) || is_at_work(own.guard))) {
+		set_bound(own.attempt_until);	/* it may come back yet */
+		return;
+	}
 	if (renewing)
 		signals_leave(outcome_of_hang());
 	signals_leave(bound_status >= 0 ? W_EXITCODE(bound_status, 0) :
@@ -378,15 +405,15 @@ signals_bound(int64_t at, int status, const char *text)
 }
 
 void
-signals_renewing(int64_t kill_at, int lost_exit_code)
+signals_renewing(int64_t kill_at, int64_t attempt, int lost_exit_code)
 {
+	own.attempt_until = time_add(attempt, GUARD_PATIENCE);
 	own.renew_limit = time_add(kill_at, GUARD_PATIENCE);
 	own.lost_exit_code = lost_exit_code;
 	bound_text = "leaserun: the store's library does not come back\n";
 	renewing = 1;
 	/* A guard that has just ended has sent its SIGCHLD already. */
-	set_bound(signals_guard_ended() ? time_earlier(own.renew_limit,
-	    time_add(now_ns(), LEAVE_AFTER)) : own.renew_limit);
+	bound_renewal(signals_guard_ended());
 }
 
 void

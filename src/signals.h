@@ -54,9 +54,11 @@ void	signals_bound(int64_t at, int status, const char *text);
 /*
  * Around a renewal, which a library may never come back from.  When the job is
  * over meanwhile the process leaves after a while with what that is worth, and
- * a guard that does not end it by kill_at is replaced from the handler.
+ * a guard that does not end it by kill_at is replaced from the handler.  The
+ * library has until `attempt' to come back.
  */
-void	signals_renewing(int64_t kill_at, int lost_exit_code);
+void	signals_renewing(int64_t kill_at, int64_t attempt,
+	    int lost_exit_code);
 void	signals_renewed(void);
 
 /* Whether the guard has ended (it is not reaped). */

@@ -74,7 +74,8 @@ called() {
 
 # call_count OP OWNER RESULT: how often.
 call_count() {
-	grep -c "^[0-9]* $1 job $2:[0-9a-f]* $3 " "$STORE/log" || :
+	cat "$STORE/log" 2>/dev/null |
+	    grep -c "^[0-9]* $1 job $2:[0-9a-f]* $3 " || :
 }
 
 # calls_reach OP OWNER RESULT COUNT

@@ -4,6 +4,21 @@
 load helpers
 load jobs
 
+teardown() {
+	test_teardown
+	[ -z "${away:-}" ] || rm -rf "$away"
+}
+
+# elsewhere: $away is a folder where anyone may go, with leaserun in it.
+elsewhere() {
+	away=$(mktemp -d /tmp/leaserun-test.XXXXXX)
+	chmod 755 "$away"
+	install -m 755 "$LEASERUN" "$away/leaserun"
+	: >"$away/leaserun.conf"
+	: >"$away/out"
+	export LEASERUN_CONFIG=$away/leaserun.conf
+}
+
 # terms COUNT: so many processes have had a TERM.
 terms() {
 	[ "$(lines term)" -ge "$1" ]
@@ -219,29 +234,21 @@ survives_outage() {
 	survives_outage interrupted
 }
 
-# Needs a file system without nosuid, at a place that anyone may enter.
+# Needs a file system without nosuid.
 @test "a process that may not be killed keeps the lease: a setuid program" {
-	local uid=0 dir
+	local uid=0
 
-	dir=$(mktemp -d /tmp/leaserun-setuid.XXXXXX)
-	chmod 755 "$dir"
-	install -m 4755 "$PROBE" "$dir/probe"
-	install -m 755 "$LEASERUN" "$dir/leaserun"
-	install -m 755 "$MODULES/fake.so" "$dir/fake.so"
-	: >"$dir/leaserun.conf"
-	mv store "$dir/store"
-	STORE=$dir/store
-	FAKE=(--module-dir "$dir" -b "fake:$STORE" -t 2s -g 300ms -r 400ms)
-	export LEASERUN_CONFIG=$dir/leaserun.conf
+	elsewhere
+	install -m 4755 "$PROBE" "$away/probe"
+	install -m 755 "$MODULES/fake.so" "$away/fake.so"
+	mv store "$away/store"
+	STORE=$away/store
+	FAKE=(--module-dir "$away" -b "fake:$STORE" -t 2s -g 300ms -r 400ms)
 	chown 65534 "$STORE"
-	: >"$dir/out"
-	rm out
-	ln -s "$dir/out" out
+	ln -sf "$away/out" out
 	may_not_be_killed setpriv --reuid 65534 --clear-groups \
-	    "$dir/leaserun" run "${FAKE[@]}" --owner first --max-run 300ms \
-	    job -- "$dir/probe" "$dir/out" uid=0 2>first || status=$?
-	rm -rf "$dir"
-	return ${status:-0}
+	    "$away/leaserun" run "${FAKE[@]}" --owner first --max-run 300ms \
+	    job -- "$away/probe" "$away/out" uid=0 2>first
 }
 
 @test "a process that may not be killed goes away: released" {
@@ -499,29 +506,22 @@ not_run() {
 }
 
 @test "a process that cannot be made: 70, released at once" {
-	local uid=$((60000 + $$ % 5000)) dir
+	local uid=$((60000 + $$ % 5000)) n code
+	local -a run
 
 	no_sanitizer
-	dir=$(mktemp -d /tmp/leaserun-nproc.XXXXXX)
-	chmod 755 "$dir"
-	install -m 755 "$LEASERUN" "$dir/leaserun"
-	: >"$dir/leaserun.conf"
-	mkdir "$dir/state"
-	chown $uid "$dir/state"
-	export LEASERUN_CONFIG=$dir/leaserun.conf
-	status=0
+	elsewhere
+	mkdir "$away/state"
+	chown $uid "$away/state"
+	run=("$away/leaserun" run -b "file:$away/state" job -- true)
 	# The keeper and the guard; then the keeper alone.
 	for n in 2 1; do
 		code=0
 		timeout 20 setpriv --reuid $uid --clear-groups \
-		    prlimit --nproc=$n "$dir/leaserun" run -b \
-		    "file:$dir/state" job -- true 2>stderr || code=$?
+		    prlimit --nproc=$n "${run[@]}" 2>stderr || code=$?
 		cat stderr
-		[ $code -eq 70 ] && file_has stderr "cannot start" || status=1
-		timeout 20 setpriv --reuid $uid --clear-groups \
-		    "$dir/leaserun" run -b "file:$dir/state" job -- true ||
-		    status=1
+		assert_equal "$code" 70
+		file_has stderr "cannot start"
+		timeout 20 setpriv --reuid $uid --clear-groups "${run[@]}"
 	done
-	rm -rf "$dir"
-	assert_equal $status 0
 }
