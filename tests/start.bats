@@ -421,11 +421,11 @@ namespace() {
 				sleep 0.1 &
 			done)
 		done
-		sleep 0.5
+		# All of them, alive or not: a zombie would never go.
 		n=0
 		while [ $n -lt 200 ]; do
 			left=$(cat /proc/[0-9]*/stat 2>/dev/null |
-			    grep -c " Z ")
+			    grep -c "(sleep)")
 			[ "$left" -gt 0 ] || break
 			n=$((n + 1))
 			sleep 0.02
