@@ -34,7 +34,8 @@ put() {
 
 # terminal COMMAND...: on a new terminal $tty, as the leader of its session.
 terminal() {
-	bg "$builddir/tests/ptydrive" "$@" 7>&-
+	# script(1) starts its command with it.
+	SHELL=/bin/sh bg "$builddir/tests/ptydrive" "$@" 7>&-
 	driver=$!
 	wait_until 20 test -s leader
 	tty=$(cat tty)
@@ -927,7 +928,7 @@ setting_is() {
 
 @test "script -c: the command reads from its terminal" {
 	shell
-	type_line 'script -qec "\"\$L\" run \"\$N\" -- sh reader" /dev/null'
+	type_line 'script -qec "exec \"\$L\" run \"\$N\" -- sh reader" /dev/null'
 	ready
 	type_line 'for script'
 	prompt 0
@@ -936,7 +937,7 @@ setting_is() {
 
 @test "script -c: Ctrl-C reaches the command once" {
 	shell
-	type_line 'script -qec "\"\$L\" run \"\$N\" -- \"\$J\" -x 3 log" /dev/null'
+	type_line 'script -qec "exec \"\$L\" run \"\$N\" -- \"\$J\" -x 3 log" /dev/null'
 	ready
 	reaches_once INT key C-c
 	finish
