@@ -179,8 +179,8 @@ struct leaserun_host {
 	    struct pollfd *, unsigned int n, int64_t deadline_ns);
 
 	/*
-	 * acquire() says who holds the name before it answers HELD or waits,
-	 * and again when that changes.  False: do not wait, return HELD.
+	 * acquire() says who holds the name each time it has asked the store,
+	 * before it answers HELD or waits.  False: do not wait, return HELD.
 	 */
 	bool	(*holder)(const struct leaserun_host *,
 	    const struct leaserun_entry *);
@@ -214,7 +214,10 @@ struct leaserun_target {
 	size_t		noptions;
 };
 
-/* One line of `doctor': a check, how it went, what to do. */
+/*
+ * One line of `init' or `doctor': a check, how it went, what to do.  Without
+ * `what' the text is printed as it is, for someone to copy: SQL.
+ */
 enum leaserun_verdict {
 	LEASERUN_GOOD = 0,
 	LEASERUN_NOTE = 1,

@@ -326,13 +326,15 @@ wait_for_release(struct query *q, const char *name, uint64_t token)
 	int64_t limit = time_add(now_ns(), q->conf.wait), deadline;
 	struct leaserun_entry entry = { .state = LEASERUN_FREE };
 	enum leaserun_result result;
+	bool is_heard = false;
 
 	for (;;) {
 		deadline = query_deadline(q);
 		result = q->plugin.ops->list(q->plugin.self, name, deadline <
 		    limit ? deadline : limit, keep_entry, &entry);
+		is_heard = is_heard || result == LEASERUN_OK;
 		if (result != LEASERUN_OK && (result != LEASERUN_UNAVAILABLE ||
-		    now_ns() >= limit))
+		    (now_ns() >= limit && !is_heard)))
 			return fail(q, result);
 		if (result == LEASERUN_OK && (entry.token != token ||
 		    entry.state == LEASERUN_FREE ||
@@ -410,7 +412,10 @@ print_line(void *arg, enum leaserun_verdict verdict, const char *what,
 	static const char *const words[] = { "ok", "note", "warning", "bad" };
 	enum leaserun_verdict *worst = arg;
 
-	printf("%-8s %s: %s\n", words[verdict], what, text);
+	if (what == NULL)	/* to be copied as it is */
+		printf("%s\n", text);
+	else
+		printf("%-8s %s: %s\n", words[verdict], what, text);
 	if (verdict > *worst)
 		*worst = verdict;
 }

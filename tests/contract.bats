@@ -1,9 +1,29 @@
-# What every store has to do, seen from the command line.  Runs against
-# $CONTRACT_URL (the file backend without it) with the options $CONTRACT_OPTS
-# ("-o table=ops.lease"); names are new in every test, so the store may be one
-# that others use too.
+# What every store has to do, seen from the command line.  Runs against a store
+# of its own by the name of this file: contract-postgres.bats is a link to it.
+# Or against $CONTRACT_URL with the options $CONTRACT_OPTS ("-o table=ops.lease")
+# and the module in $CONTRACT_MODULES; names are new in every test, so the store
+# may be one that others use too.
 
 load helpers
+load postgres
+
+setup_file() {
+	case $BATS_TEST_FILENAME in
+	*/contract-postgres.bats)
+		BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR
+		pg_make server || return
+		pg_start || return
+		export PGDIR CONTRACT_MODULES=$BACKENDS
+		export CONTRACT_URL=postgres://postgres@127.0.0.1:$PGPORT/postgres
+		;;
+	esac
+}
+
+teardown_file() {
+	case $BATS_TEST_FILENAME in
+	*/contract-postgres.bats) pg_stop QUIT ;;
+	esac
+}
 
 setup() {
 	test_setup
@@ -14,7 +34,8 @@ setup() {
 	program=$LEASERUN
 	if [ -n "${CONTRACT_URL-}" ]; then
 		export LEASERUN_BACKEND=$CONTRACT_URL
-		echo "module-dir = \"$MODULES\"" >leaserun.conf
+		echo "module-dir = \"${CONTRACT_MODULES-$MODULES}\"" \
+		    >leaserun.conf
 		with_options
 	fi
 	name=c$BATS_TEST_NUMBER-$$-$RANDOM$RANDOM

@@ -6,6 +6,7 @@
 : "${builddir:=$srcdir}"
 : "${LEASERUN:=$builddir/src/leaserun}"
 : "${MODULES:=$builddir/tests/.libs}"
+: "${BACKENDS:=$builddir/backends/.libs}"
 
 # A file that defines its own calls these.
 setup() {

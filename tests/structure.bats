@@ -34,6 +34,8 @@ allowed() {
 	src/util.[ch]) echo "util.h" ;;
 	backends/file*.[ch]) echo "file*.h leaserun-backend.h" \
 	    "../src/record.h" ;;
+	backends/pg*.[ch] | backends/postgres.[ch])
+		echo "pg*.h postgres.h leaserun-backend.h" ;;
 	backends/*.[ch]) echo "leaserun-backend.h" ;;
 	*) return 1 ;;
 	esac

@@ -1,0 +1,387 @@
+/*
+ * Sends transactions and waits for their answers.  No server-side limit is
+ * trusted to protect us, and nothing here blocks but host->wait().
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgconn.h"
+#include "pgdial.h"
+
+#define NS_PER_MS	INT64_C(1000000)
+#define ROLLBACK_NS	INT64_C(1000000000)
+#define ANSWER_NS	INT64_C(5000000000)
+
+/*
+ * What holds for our transaction alone, so that it works through a pooler: the
+ * limits inside the server end before ours outside, so that what we have given
+ * up does not happen later.  Fewer copies than the server is set up for are
+ * never asked for.
+ */
+static const char prologue[] =
+    "SELECT set_config('lock_timeout', $1, true),"
+    " set_config('statement_timeout', $2, true),"
+    " set_config('synchronous_commit',"
+    "  CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
+    "  THEN 'on' ELSE current_setting('synchronous_commit') END, true),"
+    " pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',"
+    " pg_backend_pid(),"
+    " 2 * coalesce(pg_stat_get_db_numbackends((SELECT oid FROM pg_database"
+    "  WHERE datname = current_database())), 0)"
+    "  > current_setting('max_connections')::int";
+
+#define COLUMN_READ_ONLY	3
+#define COLUMN_PID		4
+#define COLUMN_CROWDED		5
+
+void
+pgconn_init(struct pgconn *c, const struct leaserun_host *host,
+    const struct pgurl *url)
+{
+	memset(c, 0, sizeof(*c));
+	c->host = host;
+	c->url = url;
+	c->answer_ns = ANSWER_NS;
+	c->denied_until = INT64_MIN;
+}
+
+void
+pgconn_close(struct pgconn *c)
+{
+	if (c->pg != NULL)
+		PQfinish(c->pg);
+	c->pg = NULL;
+	c->is_in_flight = false;
+	c->is_listening = false;
+}
+
+const char *
+pgconn_text(const struct pgconn *c)
+{
+	return c->text;
+}
+
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* --- The answer --- */
+
+static enum leaserun_result
+broken(struct pgconn *c, const char *text)
+{
+	pgdial_keep_text(c, text == NULL ? PQerrorMessage(c->pg) : text);
+	c->host->error(c->host, "%s", c->text);
+	pgconn_close(c);
+	return LEASERUN_UNAVAILABLE;
+}
+
+/* What a part of an answer says; the first error counts. */
+static void
+note_error(struct pgconn *c, const PGresult *res)
+{
+	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+	const char *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+
+	if (c->state[0] != '\0')
+		return;
+	snprintf(c->state, sizeof(c->state), "%s",
+	    state == NULL ? "XXXXX" : state);
+	pgdial_keep_text(c, text == NULL ? PQresultErrorMessage(res) : text);
+}
+
+static void
+note_session(struct pgconn *c, const PGresult *res)
+{
+	if (strcmp(PQgetvalue(res, 0, COLUMN_READ_ONLY), "t") == 0) {
+		snprintf(c->state, sizeof(c->state), "25006");
+		pgdial_keep_text(c, "the server is a standby or read-only");
+	}
+	/* A pooler makes up a process number of its own. */
+	c->is_pooled = atoi(PQgetvalue(res, 0, COLUMN_PID)) !=
+	    PQbackendPID(c->pg);
+	c->is_crowded =
+	    strcmp(PQgetvalue(res, 0, COLUMN_CROWDED), "t") == 0;
+}
+
+/*
+ * Reads whatever is there.  True: all of it, up to the end of the pipeline.
+ * *res gets the result of the last statement before COMMIT.
+ */
+static bool
+read_parts(struct pgconn *c, PGresult **res)
+{
+	PGresult *part;
+	ExecStatusType status;
+
+	while (PQstatus(c->pg) == CONNECTION_OK && !PQisBusy(c->pg)) {
+		part = PQgetResult(c->pg);
+		if (part == NULL) {
+			if (++c->part <= c->nparts)
+				continue;
+			snprintf(c->state, sizeof(c->state), "08P01");
+			pgdial_keep_text(c, "an answer without an end");
+			return true;
+		}
+		status = PQresultStatus(part);
+		if (status == PGRES_FATAL_ERROR)
+			note_error(c, part);
+		else if (status == PGRES_TUPLES_OK && c->part == 1)
+			note_session(c, part);
+		else if (c->part + 2 == c->nparts && res != NULL &&
+		    *res == NULL) {
+			*res = part;
+			continue;
+		} else if (status == PGRES_COMMAND_OK &&
+		    c->part + 1 == c->nparts &&
+		    strcmp(PQcmdStatus(part), "ROLLBACK") == 0 &&
+		    c->state[0] == '\0')
+			snprintf(c->state, sizeof(c->state), "25P02");
+		PQclear(part);
+		if (status == PGRES_PIPELINE_SYNC)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Waits for the rest of the answer.  INTERRUPTED leaves it in flight, a
+ * deadline closes the connection.
+ */
+static enum leaserun_result
+collect(struct pgconn *c, int64_t deadline, PGresult **res)
+{
+	struct pollfd pfd;
+	enum leaserun_result result;
+	int unsent;
+
+	c->is_in_flight = true;
+	for (;;) {
+		unsent = PQflush(c->pg);
+		if (unsent == -1)
+			return broken(c, NULL);
+		if (read_parts(c, res))
+			break;
+		if (PQstatus(c->pg) != CONNECTION_OK)
+			return broken(c, NULL);
+		pfd.fd = PQsocket(c->pg);
+		pfd.events = (short)(POLLIN | (unsent == 1 ? POLLOUT : 0));
+		result = c->host->wait(c->host, &pfd, 1, deadline);
+		if (result != LEASERUN_OK)
+			return result;
+		if (pfd.revents == 0)
+			return broken(c, "the server does not answer");
+		if ((pfd.revents & ~POLLOUT) != 0 &&
+		    PQconsumeInput(c->pg) == 0)
+			return broken(c, NULL);
+	}
+	c->is_in_flight = false;
+	return LEASERUN_OK;
+}
+
+/* --- One request --- */
+
+static bool
+send_one(struct pgconn *c, const char *sql, int nparams,
+    const char *const *params)
+{
+	return PQsendQueryParams(c->pg, sql, nparams, NULL, params, NULL, NULL,
+	    0) == 1;
+}
+
+static void
+begin_request(struct pgconn *c, unsigned int nparts)
+{
+	c->state[0] = '\0';
+	c->text[0] = '\0';
+	c->is_in_doubt = false;
+	c->part = 0;
+	c->nparts = nparts;
+	c->sent_ns = c->host->now();
+}
+
+/* The whole transaction in one go, so it costs one round trip. */
+static bool
+send_transaction(struct pgconn *c, const struct pgquery *q, int64_t limit)
+{
+	int64_t ms;
+	char lock[24], statement[24];
+	const char *limits[] = { lock, statement };
+	unsigned int i;
+
+	begin_request(c, q->nsql + 3);
+	ms = limit > c->sent_ns ? (limit - c->sent_ns) / NS_PER_MS : 1;
+	/* Zero would be no limit. */
+	snprintf(lock, sizeof(lock), "%" PRId64, ms * 6 / 10 + 1);
+	snprintf(statement, sizeof(statement), "%" PRId64, ms * 8 / 10 + 2);
+	if (!send_one(c, "BEGIN ISOLATION LEVEL READ COMMITTED", 0, NULL) ||
+	    !send_one(c, prologue, 2, limits))
+		return false;
+	for (i = 0; i + 1 < q->nsql; i++) {
+		if (!send_one(c, q->sql[i], 0, NULL))
+			return false;
+	}
+	return send_one(c, q->sql[i], q->nparams, q->params) &&
+	    send_one(c, "COMMIT", 0, NULL) && PQpipelineSync(c->pg) == 1;
+}
+
+enum leaserun_result
+pgconn_say(struct pgconn *c, const char *sql, int64_t deadline)
+{
+	char state[PGCONN_STATE_SIZE], text[LEASERUN_ERROR_SIZE];
+	enum leaserun_result result;
+
+	if (c->pg == NULL)
+		return LEASERUN_UNAVAILABLE;
+	memcpy(state, c->state, sizeof(state));
+	memcpy(text, c->text, sizeof(text));
+	begin_request(c, 1);
+	if (!send_one(c, sql, 0, NULL) || PQpipelineSync(c->pg) != 1)
+		return broken(c, NULL);
+	result = collect(c, deadline, NULL);
+	if (result == LEASERUN_OK && c->state[0] != '\0')
+		result = broken(c, c->text);
+	memcpy(c->state, state, sizeof(state));
+	memcpy(c->text, text, sizeof(text));
+	return result;
+}
+
+/* The session is to be had again, or is given up. */
+static void
+roll_back(struct pgconn *c, int64_t deadline)
+{
+	if (pgconn_say(c, "ROLLBACK", earlier(deadline,
+	    c->host->now() + ROLLBACK_NS)) != LEASERUN_OK)
+		pgconn_close(c);
+}
+
+static bool
+is_class(const struct pgconn *c, const char *class)
+{
+	return strncmp(c->state, class, strlen(class)) == 0;
+}
+
+static enum leaserun_result
+classify(const struct pgconn *c)
+{
+	static const char *const denied[] = { "28", "42501", "0P" };
+	static const char *const wrong[] = { "3D", "3F", "42", "22", "23",
+	    "0A" };
+	size_t i;
+
+	for (i = 0; i < sizeof(denied) / sizeof(denied[0]); i++) {
+		if (is_class(c, denied[i]))
+			return LEASERUN_DENIED;
+	}
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		if (is_class(c, wrong[i]))
+			return LEASERUN_MISCONFIGURED;
+	}
+	return LEASERUN_UNAVAILABLE;
+}
+
+/* One transaction on the connection that there is. */
+static enum leaserun_result
+transact(struct pgconn *c, const struct pgquery *q, int64_t limit,
+    PGresult **res)
+{
+	enum leaserun_result result;
+
+	if (!send_transaction(c, q, limit))
+		return broken(c, NULL);
+	result = collect(c, limit, res);
+	if (result != LEASERUN_OK)
+		return result;
+	if (c->state[0] != '\0') {
+		c->host->error(c->host, "the server says: %s (SQLSTATE %s)",
+		    c->text, c->state);
+		/* Not where a lease is to be had. */
+		if (is_class(c, "25006"))
+			pgdial_next_host(c);
+		else
+			roll_back(c, limit);
+		return classify(c);
+	}
+	if (c->is_in_doubt) {
+		c->host->error(c->host, "the server could not copy the commit "
+		    "to its synchronous standby in time");
+		return LEASERUN_UNAVAILABLE;
+	}
+	return LEASERUN_OK;
+}
+
+/* An answer that was not waited for is read first, for a while. */
+static void
+drain(struct pgconn *c, int64_t deadline)
+{
+	int64_t now = c->host->now();
+
+	if (collect(c, now + (deadline - now) / 3, NULL) ==
+	    LEASERUN_INTERRUPTED || c->state[0] != '\0')
+		pgconn_close(c);
+}
+
+enum leaserun_result
+pgconn_run(struct pgconn *c, const struct pgquery *q, int64_t deadline,
+    PGresult **res)
+{
+	enum leaserun_result result = LEASERUN_UNAVAILABLE;
+	unsigned int tries;
+
+	for (tries = 0; tries <= c->url->nhosts; tries++) {
+		*res = NULL;
+		if (c->pg != NULL && c->is_in_flight)
+			drain(c, deadline);
+		result = pgdial(c, deadline);
+		if (result != LEASERUN_OK)
+			return result;
+		result = transact(c, q, earlier(deadline,
+		    c->host->now() + c->answer_ns), res);
+		if (result == LEASERUN_OK)
+			return result;
+		PQclear(*res);
+		*res = NULL;
+		if (!is_class(c, "25006"))
+			return result;
+	}
+	return result;
+}
+
+/* --- Being told --- */
+
+static bool
+is_notified(struct pgconn *c, const char *payload)
+{
+	PGnotify *notify;
+	bool found = false;
+
+	while ((notify = PQnotifies(c->pg)) != NULL) {
+		found = found || strcmp(notify->extra, payload) == 0;
+		PQfreemem(notify);
+	}
+	return found;
+}
+
+enum leaserun_result
+pgconn_wait(struct pgconn *c, const char *payload, int64_t until)
+{
+	struct pollfd pfd = { .events = POLLIN };
+	enum leaserun_result result;
+
+	for (;;) {
+		if (is_notified(c, payload))
+			return LEASERUN_OK;
+		pfd.fd = PQsocket(c->pg);
+		result = c->host->wait(c->host, &pfd, 1, until);
+		if (result != LEASERUN_OK || pfd.revents == 0)
+			return result;
+		if (PQconsumeInput(c->pg) == 0) {
+			pgconn_close(c);
+			return LEASERUN_OK;
+		}
+	}
+}

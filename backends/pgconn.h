@@ -1,0 +1,75 @@
+/*
+ * The one connection of the Postgres backend: made when it is needed, to
+ * whichever host is the primary, and never waited for but through
+ * host->wait().
+ */
+#ifndef PGCONN_H
+#define PGCONN_H
+
+#include <libpq-fe.h>
+
+#include "leaserun-backend.h"
+#include "pgresolve.h"
+#include "pgurl.h"
+
+#define PGCONN_STATE_SIZE	6	/* SQLSTATE */
+
+struct pgconn {
+	const struct leaserun_host *host;
+	const struct pgurl *url;
+	PGconn		*pg;		/* owned; NULL: not connected */
+	struct pgresolve found[PGURL_HOSTS];
+	bool		 is_stale[PGURL_HOSTS];	/* look it up again */
+	unsigned int	 turn;		/* the host to try next */
+	int64_t		 answer_ns;	/* the longest silence */
+	char		 text[LEASERUN_ERROR_SIZE];	/* of the last error */
+	char		 state[PGCONN_STATE_SIZE];	/* its SQLSTATE, or "" */
+	int64_t		 denied_until;	/* no hammering */
+	bool		 is_in_flight;	/* an answer is due that nobody wants */
+	bool		 is_listening;
+	bool		 is_pooled;	/* the server is not who answers */
+	bool		 is_crowded;	/* few connections are left there */
+	bool		 is_in_doubt;	/* committed, but not everywhere */
+	unsigned int	 part;		/* of the answer that is being read */
+	unsigned int	 nparts;
+	int64_t		 sent_ns;	/* before the last request */
+};
+
+/* One transaction; the result is that of the last statement. */
+struct pgquery {
+	const char *const *sql;
+	unsigned int	 nsql;
+	const char *const *params;	/* of the last one */
+	int		 nparams;
+};
+
+void	pgconn_init(struct pgconn *, const struct leaserun_host *,
+	    const struct pgurl *);
+
+/* Closes the connection, without asking the server for anything. */
+void	pgconn_close(struct pgconn *);
+
+/*
+ * Runs one transaction on a primary, connecting first if need be.  OK: *res is
+ * the caller's to clear.  Other answers come with state[] and an error text;
+ * nothing is left in the transaction, but it may have been committed
+ * (UNAVAILABLE, INTERRUPTED).
+ */
+enum leaserun_result pgconn_run(struct pgconn *, const struct pgquery *,
+	    int64_t deadline, PGresult **res);
+
+/* The same for a statement that may not be in a transaction: LISTEN. */
+enum leaserun_result pgconn_say(struct pgconn *, const char *sql,
+	    int64_t deadline);
+
+/*
+ * Waits until something is notified with that payload, the time has come, or
+ * the connection is gone (which closes it): OK.  INTERRUPTED.
+ */
+enum leaserun_result pgconn_wait(struct pgconn *, const char *payload,
+	    int64_t until);
+
+/* The error text of the last answer, for host->error. */
+const char *pgconn_text(const struct pgconn *);
+
+#endif

@@ -1,0 +1,340 @@
+/*
+ * Makes the table, and adds what an older one lacks.  Any number of hosts may
+ * do so at once: one transaction, under a lock of its own, of statements that
+ * may be repeated.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgexplain.h"
+#include "pginit.h"
+
+#define STATEMENTS	40
+#define TRIES		20
+#define RETRY_NS	INT64_C(50000000)
+
+/*
+ * Half of each page is left free, so that a heartbeat finds room beside its
+ * row and touches no index; dead rows are cleared away before there are many.
+ */
+#define STORAGE \
+    "fillfactor = 50, autovacuum_vacuum_threshold = 200," \
+    " autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 0"
+
+/* A transaction's lock: it works through a pooler, and ends by itself. */
+static const char lock_sql[] =
+    "SELECT pg_advisory_xact_lock(1818583922, 1970169203)";
+
+static const char floor_sql[] =
+    "INSERT INTO @ AS l (name, token) VALUES ('', $1::bigint)"
+    " ON CONFLICT (name) DO UPDATE SET"
+    " token = greatest(l.token, excluded.token)";
+
+static const char look_sql[] =
+    "SELECT ($2::text IS NULL OR EXISTS (SELECT 1 FROM pg_namespace"
+    "  WHERE nspname = $2::text))::text,"
+    " (to_regclass($1) IS NOT NULL)::text,"
+    " EXISTS (SELECT 1 FROM pg_index AS i JOIN pg_attribute AS k"
+    "  ON k.attrelid = i.indrelid AND k.attnum = i.indkey[0]"
+    "  WHERE i.indrelid = to_regclass($1) AND i.indisunique AND i.indisvalid"
+    "  AND i.indpred IS NULL AND i.indnkeyatts = 1"
+    "  AND k.attname = 'name')::text,"
+    " a.attname, format_type(a.atttypid, a.atttypmod)"
+    " FROM (SELECT 1) AS one LEFT JOIN pg_attribute AS a"
+    " ON a.attrelid = to_regclass($1) AND a.attnum > 0"
+    " AND NOT a.attisdropped";
+
+/* The statements to run, each owned. */
+struct script {
+	char		*sql[STATEMENTS];
+	unsigned int	 n;
+	bool		 no_memory;
+};
+
+static void __attribute__((format(printf, 2, 3)))
+add(struct script *s, const char *fmt, ...)
+{
+	va_list ap;
+	int len;
+
+	if (s->n == STATEMENTS)
+		return;
+	va_start(ap, fmt);
+	len = vasprintf(&s->sql[s->n], fmt, ap);
+	va_end(ap);
+	if (len == -1)
+		s->no_memory = true;
+	else
+		s->n++;
+}
+
+static void
+script_clear(struct script *s)
+{
+	while (s->n > 0)
+		free(s->sql[--s->n]);
+}
+
+/* --- What there is --- */
+
+static void
+look_at_column(struct pglayout *layout, const char *name, const char *type)
+{
+	unsigned int i;
+
+	for (i = 0; i < pgsql_ncolumns; i++) {
+		if (strcmp(pgsql_columns[i].name, name) != 0)
+			continue;
+		layout->missing &= ~(UINT32_C(1) << i);
+		if (strcmp(pgsql_columns[i].type, type) == 0)
+			continue;
+		layout->mistyped |= UINT32_C(1) << i;
+		snprintf(layout->types[i], sizeof(layout->types[i]), "%s",
+		    type);
+	}
+}
+
+enum leaserun_result
+pginit_look(struct postgres *p, int64_t deadline, struct pglayout *layout)
+{
+	const char *const params[] = { p->url.table, p->url.schema };
+	const char *const list[] = { look_sql };
+	struct pgquery q = { list, 1, params, 2 };
+	enum leaserun_result result;
+	PGresult *res;
+	int i;
+
+	memset(layout, 0, sizeof(*layout));
+	result = pgconn_run(&p->conn, &q, deadline, &res);
+	if (result != LEASERUN_OK) {
+		pgexplain(p);
+		return result;
+	}
+	layout->has_schema = strcmp(PQgetvalue(res, 0, 0), "true") == 0;
+	layout->has_table = strcmp(PQgetvalue(res, 0, 1), "true") == 0;
+	layout->has_key = strcmp(PQgetvalue(res, 0, 2), "true") == 0;
+	layout->missing = (UINT32_C(1) << pgsql_ncolumns) - 1;
+	for (i = 0; i < PQntuples(res); i++)
+		look_at_column(layout, PQgetvalue(res, i, 3),
+		    PQgetvalue(res, i, 4));
+	PQclear(res);
+	return LEASERUN_OK;
+}
+
+/* --- What is to be done --- */
+
+static void
+add_table(struct script *s, const struct postgres *p)
+{
+	char columns[2048] = "";
+	size_t used = 0;
+	unsigned int i;
+
+	for (i = 0; i < pgsql_ncolumns; i++)
+		used += (size_t)snprintf(columns + used, sizeof(columns) - used,
+		    "%s\n  %s %s%s%s", i == 0 ? "" : ",",
+		    pgsql_columns[i].name, pgsql_columns[i].type,
+		    pgsql_columns[i].rest[0] == '\0' ? "" : " ",
+		    pgsql_columns[i].rest);
+	add(s, "CREATE TABLE IF NOT EXISTS %s (%s\n) WITH (%s)", p->url.table,
+	    columns, STORAGE);
+}
+
+static void
+add_changes(struct script *s, const struct postgres *p,
+    const struct pglayout *layout)
+{
+	const struct pgsql_column *c;
+	unsigned int i;
+
+	if (!layout->has_schema)
+		add(s, "CREATE SCHEMA IF NOT EXISTS \"%s\"", p->url.schema);
+	if (!layout->has_table) {
+		add_table(s, p);
+		return;
+	}
+	for (i = 0; i < pgsql_ncolumns; i++) {
+		c = &pgsql_columns[i];
+		if ((layout->missing & UINT32_C(1) << i) != 0)
+			add(s, "ALTER TABLE %s ADD COLUMN IF NOT EXISTS %s "
+			    "%s%s%s", p->url.table, c->name, c->type,
+			    c->rest[0] == '\0' ? "" : " ", c->rest);
+	}
+	if (!layout->has_key && (layout->missing & 1) == 0)
+		add(s, "ALTER TABLE %s ADD PRIMARY KEY (name)", p->url.table);
+}
+
+/* A type is not changed behind the back of whoever chose it. */
+static enum leaserun_result
+refuse_types(const struct postgres *p, const struct pglayout *layout)
+{
+	unsigned int i;
+
+	for (i = 0; i < pgsql_ncolumns; i++) {
+		if ((layout->mistyped & UINT32_C(1) << i) == 0)
+			continue;
+		p->host->error(p->host, "column \"%s\" of table %s is %s and "
+		    "has to be %s; run: ALTER TABLE %s ALTER COLUMN \"%s\" "
+		    "TYPE %s", pgsql_columns[i].name, p->url.table,
+		    layout->types[i], pgsql_columns[i].type, p->url.table,
+		    pgsql_columns[i].name, pgsql_columns[i].type);
+		return LEASERUN_MISCONFIGURED;
+	}
+	return LEASERUN_OK;
+}
+
+static void
+print(const struct postgres *p, const struct script *s, uint64_t token,
+    leaserun_line_fn *fn, void *arg)
+{
+	char line[4096];
+	unsigned int i;
+
+	for (i = 0; i < s->n; i++) {
+		snprintf(line, sizeof(line), "%s;", s->sql[i]);
+		fn(arg, LEASERUN_GOOD, NULL, line);
+	}
+	if (token > 0) {
+		snprintf(line, sizeof(line), "INSERT INTO %s AS l (name, token)"
+		    " VALUES ('', %" PRIu64 ")\n  ON CONFLICT (name) DO UPDATE"
+		    " SET token = greatest(l.token, excluded.token);",
+		    p->url.table, token);
+		fn(arg, LEASERUN_GOOD, NULL, line);
+	}
+	if (s->n == 0 && token == 0)
+		fn(arg, LEASERUN_GOOD, NULL, "-- nothing is to be done");
+}
+
+/* --- Doing it --- */
+
+static enum leaserun_result
+change(struct postgres *p, const struct script *s, uint64_t token,
+    int64_t deadline)
+{
+	const char *list[STATEMENTS + 2] = { lock_sql }, *params[1];
+	char *raise = pgsql_for(floor_sql, p->url.table), number[24];
+	struct pgquery q = { list, 1, params, 0 };
+	enum leaserun_result result;
+	unsigned int i;
+	PGresult *res;
+
+	for (i = 0; i < s->n; i++)
+		list[q.nsql++] = s->sql[i];
+	if (token > 0) {
+		snprintf(number, sizeof(number), "%" PRIu64, token);
+		params[0] = number;
+		list[q.nsql++] = raise;
+		q.nparams = 1;
+	}
+	result = LEASERUN_UNAVAILABLE;
+	if (raise == NULL || s->no_memory)
+		p->host->error(p->host, "out of memory");
+	else
+		result = pgconn_run(&p->conn, &q, deadline, &res);
+	if (result == LEASERUN_OK)
+		PQclear(res);
+	free(raise);
+	return result;
+}
+
+/* Another init was faster in between: what it made is looked at again. */
+static bool
+is_race(const struct postgres *p)
+{
+	static const char *const states[] = { "23505", "42P07", "42P06",
+	    "42701", "42P16", "42710", "XX000", "40001", "40P01", "55P03" };
+	size_t i;
+
+	for (i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		if (strcmp(p->conn.state, states[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void
+say(const struct postgres *p, const struct pglayout *layout,
+    const struct script *s, uint64_t token, leaserun_line_fn *fn, void *arg)
+{
+	char line[512];
+
+	if (!layout->has_schema) {
+		snprintf(line, sizeof(line), "made '%s'", p->url.schema);
+		fn(arg, LEASERUN_GOOD, "schema", line);
+	}
+	snprintf(line, sizeof(line), "%s %s", p->url.table,
+	    !layout->has_table ? "made" : s->n > 0 ? "brought up to date" :
+	    "is there");
+	fn(arg, LEASERUN_GOOD, "table", line);
+	if (!layout->has_table) {
+		snprintf(line, sizeof(line), "other roles need: GRANT SELECT, "
+		    "INSERT, UPDATE ON %s TO ...", p->url.table);
+		fn(arg, LEASERUN_NOTE, "rights", line);
+	}
+	if (token > 0) {
+		snprintf(line, sizeof(line), "floor raised: no token up to %"
+		    PRIu64 " is granted from now on", token);
+		fn(arg, LEASERUN_GOOD, "token", line);
+	}
+}
+
+static enum leaserun_result
+init_once(struct postgres *p, const struct leaserun_init *init,
+    int64_t deadline, leaserun_line_fn *fn, void *arg)
+{
+	struct script s = { .n = 0 };
+	struct pglayout layout;
+	enum leaserun_result result;
+
+	result = pginit_look(p, deadline, &layout);
+	if (result != LEASERUN_OK)
+		return result;
+	if ((result = refuse_types(p, &layout)) != LEASERUN_OK)
+		return result;
+	add_changes(&s, p, &layout);
+	if (init->print)
+		print(p, &s, init->raise_token, fn, arg);
+	else {
+		if (s.n > 0 || init->raise_token > 0)
+			result = change(p, &s, init->raise_token, deadline);
+		if (result == LEASERUN_OK)
+			say(p, &layout, &s, init->raise_token, fn, arg);
+		else if (result == LEASERUN_DENIED && s.n > 0) {
+			print(p, &s, init->raise_token, fn, arg);
+			p->host->error(p->host, "not allowed to make or change "
+			    "the table (%s); have a role that may run the "
+			    "statements above", p->conn.text);
+		} else if (result != LEASERUN_INTERRUPTED)
+			pgexplain(p);
+	}
+	script_clear(&s);
+	return result;
+}
+
+enum leaserun_result
+pginit(void *self, const struct leaserun_init *init, int64_t deadline,
+    leaserun_line_fn *fn, void *arg)
+{
+	struct postgres *p = self;
+	enum leaserun_result result = LEASERUN_UNAVAILABLE;
+	int tries;
+
+	if (init->raise_token >= (uint64_t)LEASERUN_TOKEN_MAX) {
+		p->host->error(p->host, "above %" PRIu64 " there is no token; "
+		    "give a lower number", init->raise_token);
+		return LEASERUN_MISCONFIGURED;
+	}
+	for (tries = 0; tries < TRIES && p->host->now() < deadline; tries++) {
+		result = init_once(p, init, deadline, fn, arg);
+		if (result == LEASERUN_OK || !is_race(p))
+			return result;
+		if (p->host->wait(p->host, NULL, 0, p->host->now() +
+		    (int64_t)p->host->random((uint64_t)RETRY_NS)) !=
+		    LEASERUN_OK)
+			return LEASERUN_INTERRUPTED;
+	}
+	return result;
+}

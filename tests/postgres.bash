@@ -1,0 +1,113 @@
+# shellcheck shell=bash
+# A PostgreSQL of the test's own: `load postgres'.  Each server has a folder
+# and a port of its own, listens on the loopback and on a socket in its folder,
+# and is known by its pid.  An initialised folder is made once and copied.
+
+: "${PGBIN:=$(printf '%s\n' /usr/lib/postgresql/*/bin | tail -n 1)}"
+PATH=$PGBIN:$PATH
+
+# Servers do not run as root.
+as_postgres() {
+	if [ "$(id -u)" -eq 0 ]; then
+		setpriv --reuid=postgres --regid=postgres --clear-groups \
+		    env HOME=/ "$@"
+	else
+		"$@"
+	fi
+}
+
+# A port that nothing listens on; one that was given is not given again soon.
+free_port() {
+	local port
+
+	while :; do
+		port=$((20000 + RANDOM % 12000))
+		(exec 7<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+	done
+	echo "$port"
+}
+
+# The folder that all servers begin as: superuser `postgres', no passwords.
+pg_template() {
+	local dir=$BATS_RUN_TMPDIR/pg.template
+
+	if mkdir "$dir.lock" 2>/dev/null; then
+		mkdir "$dir.new"
+		chmod 711 "$BATS_RUN_TMPDIR"
+		[ "$(id -u)" -ne 0 ] || chown postgres "$dir.new"
+		(cd / && as_postgres "$PGBIN/initdb" -D "$dir.new" -U postgres \
+		    -A trust -E UTF8 --locale=C.UTF-8 --no-sync) >/dev/null ||
+		    return
+		cat >>"$dir.new/postgresql.conf" <<-'END'
+			listen_addresses = '127.0.0.1'
+			shared_buffers = 16MB
+			max_connections = 60
+			fsync = on
+			log_line_prefix = '%m [%p] %a '
+			autovacuum_naptime = 10s
+			wal_level = replica
+		END
+		mv "$dir.new" "$dir"
+	fi
+	wait_until 60 test -d "$dir"
+}
+
+# pg_make NAME [LINE]...: a server's folder, with these lines in its
+# configuration; sets PGDIR and PGPORT, which pg_start and the rest use.
+pg_make() {
+	PGDIR=$BATS_TEST_TMPDIR/$1
+	PGPORT=$(free_port)
+	export PGPORT
+	shift
+	pg_template || return
+	# It has to be found by the servers' user.
+	chmod 711 "$BATS_TEST_TMPDIR" "${BATS_TEST_TMPDIR%/*}" "$BATS_RUN_TMPDIR"
+	cp -a "$BATS_RUN_TMPDIR/pg.template" "$PGDIR"
+	printf '%s\n' "port = $PGPORT" "unix_socket_directories = '$PGDIR'" \
+	    "$@" >>"$PGDIR/postgresql.conf"
+}
+
+# The pid of the server in a folder.
+pg_pid() {
+	head -n 1 "${1-$PGDIR}/postmaster.pid"
+}
+
+pg_ready() {
+	(cd / && pg_isready -q -h "$PGDIR" -p "$PGPORT" -U postgres)
+}
+
+# Starts the server of PGDIR; WORDs come before its command.
+pg_start() {
+	# A test that has no mark left does not lose its server.
+	(cd / && exec 3>&- && as_postgres "$@" "$PGBIN/postgres" -D "$PGDIR") \
+	    >>"$BATS_TEST_TMPDIR/server.log" 2>&1 &
+	bg_pids+=("$!")
+	wait_until 30 pg_ready
+}
+
+# pg_stop [SIGNAL [DIR]]: INT is fast, QUIT immediate, KILL a crash.
+pg_stop() {
+	local pid
+
+	pid=$(pg_pid "${2-$PGDIR}") || return
+	kill -s "${1-INT}" "$pid"
+	wait_until 30 is_gone "$pid"
+}
+
+# sql COMMAND [OPTION]...: unaligned rows, as the superuser.
+sql() {
+	local command=$1
+
+	shift
+	(cd / && PGOPTIONS='' psql -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" \
+	    -p "$PGPORT" -U postgres -d postgres "$@" -c "$command")
+}
+
+# A new server and a new table, for LEASERUN_BACKEND.
+pg_setup() {
+	pg_make server "$@" || return
+	pg_start || return
+	export LEASERUN_BACKEND=postgres://postgres@127.0.0.1:$PGPORT/postgres
+	echo "module-dir = \"$BACKENDS\"" >"$LEASERUN_CONFIG"
+	"$LEASERUN" init >/dev/null
+}
