@@ -111,3 +111,18 @@ pg_setup() {
 	echo "module-dir = \"$BACKENDS\"" >"$LEASERUN_CONFIG"
 	"$LEASERUN" init >/dev/null
 }
+
+# Puts a network that can fail (tests/relay.c) in front of the server; RELAYPORT
+# is its end.  relay_set WORD... tells it what to do.
+relay_start() {
+	rm -f relay.port
+	bg "$builddir/tests/relay" relay.port relay.control relay.log \
+	    "${1-$PGPORT}"
+	wait_until 20 test -s relay.port || return
+	RELAYPORT=$(cat relay.port)
+}
+
+relay_set() {
+	echo "$*" >relay.control.new
+	mv relay.control.new relay.control
+}

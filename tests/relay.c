@@ -1,0 +1,287 @@
+/*
+ * A network that can be told to fail.  Forwards TCP connections to a server on
+ * the loopback; its port is written to PORTFILE.
+ *
+ *	relay PORTFILE CONTROL LOG SERVERPORT
+ *
+ * CONTROL is read again before each step; it holds one of
+ *	pass			(also without a file)
+ *	stall			nothing is forwarded, nothing is closed
+ *	drop			requests are forwarded, answers are thrown away
+ *	close			connections are closed, new ones at once
+ *	reset			the same with RST
+ *	delay MS		each chunk is forwarded so much later
+ *	lose TEXT		a request that contains TEXT is forwarded, and
+ *				when its answer comes the connection is reset
+ *	lose-once TEXT		the first of those
+ * LOG gets a line for each connection that was treated so.
+ */
+#include <sys/socket.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAIRS	1000
+#define CHUNK	65536
+#define TICK_MS	5
+
+enum mode { PASS, STALL, DROP, CLOSE, RESET, DELAY, LOSE, LOSE_ONCE };
+
+static const char *const words[] = { "pass", "stall", "drop", "close", "reset",
+    "delay", "lose", "lose-once" };
+
+/* One direction; `data' waits until `due'. */
+struct way {
+	int		from, to;
+	char		*data;
+	size_t		len;
+	int64_t		due_ms;
+};
+
+struct pair {
+	struct way	 out, back;	/* out.from is the client */
+	bool		 doomed;	/* its next answer is lost */
+};
+
+static struct pair pairs[PAIRS];
+static unsigned int npairs;
+static const char *control_path, *log_path;
+static enum mode mode;
+static char argument[256];
+static bool lost_once;
+
+static void
+die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static int64_t
+now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static void
+note(const char *what)
+{
+	int fd = open(log_path, O_WRONLY | O_APPEND | O_CREAT, 0644);
+
+	if (fd == -1 || dprintf(fd, "%s\n", what) < 0)
+		die(log_path);
+	close(fd);
+}
+
+static void
+read_control(void)
+{
+	char line[300] = "pass", word[16];
+	FILE *f = fopen(control_path, "r");
+	size_t i;
+
+	if (f != NULL) {
+		if (fgets(line, sizeof(line), f) == NULL)
+			line[0] = '\0';
+		fclose(f);
+	}
+	line[strcspn(line, "\n")] = '\0';
+	argument[0] = '\0';
+	if (sscanf(line, "%15s %255[^\n]", word, argument) < 1)
+		return;		/* half written */
+	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(words[i], word) != 0)
+			continue;
+		if (mode != (enum mode)i)
+			lost_once = false;
+		mode = (enum mode)i;
+	}
+}
+
+static int
+socket_to(int port)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET,
+	    .sin_port = htons((uint16_t)port),
+	    .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd == -1 || connect(fd, (struct sockaddr *)&sin,
+	    sizeof(sin)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int
+listen_on_any(const char *file)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET,
+	    .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	socklen_t len = sizeof(sin);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char name[4096];
+	FILE *f;
+
+	if (fd == -1 || bind(fd, (struct sockaddr *)&sin, len) == -1 ||
+	    listen(fd, 512) == -1 ||
+	    getsockname(fd, (struct sockaddr *)&sin, &len) == -1)
+		die("listen");
+	snprintf(name, sizeof(name), "%s.new", file);
+	if ((f = fopen(name, "w")) == NULL ||
+	    fprintf(f, "%d\n", ntohs(sin.sin_port)) < 0 || fclose(f) != 0 ||
+	    rename(name, file) == -1)
+		die(file);
+	return fd;
+}
+
+static void
+end(struct pair *p, bool reset)
+{
+	struct linger linger = { 1, 0 };
+
+	if (reset)
+		setsockopt(p->out.from, SOL_SOCKET, SO_LINGER, &linger,
+		    sizeof(linger));
+	close(p->out.from);
+	close(p->out.to);
+	free(p->out.data);
+	free(p->back.data);
+	*p = pairs[--npairs];
+}
+
+static void
+welcome(int listener, int port)
+{
+	struct pair *p = &pairs[npairs];
+	int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC), server;
+
+	if (client == -1)
+		return;
+	server = npairs == PAIRS || mode == CLOSE || mode == RESET ? -1 :
+	    socket_to(port);
+	if (server == -1) {
+		close(client);
+		return;
+	}
+	memset(p, 0, sizeof(*p));
+	p->out.from = p->back.to = client;
+	p->out.to = p->back.from = server;
+	npairs++;
+}
+
+static bool
+contains(const char *data, size_t len, const char *text)
+{
+	return memmem(data, len, text, strlen(text)) != NULL;
+}
+
+/* False: the connection is over. */
+static bool
+take(struct pair *p, struct way *w)
+{
+	ssize_t n;
+
+	if (w->data == NULL && (w->data = malloc(CHUNK)) == NULL)
+		die("malloc");
+	n = recv(w->from, w->data, CHUNK, MSG_DONTWAIT);
+	if (n == -1 && (errno == EAGAIN || errno == EINTR))
+		return true;
+	if (n <= 0)
+		return false;
+	w->len = (size_t)n;
+	w->due_ms = mode == DELAY ? now_ms() + atoi(argument) : 0;
+	if (w == &p->back && p->doomed) {
+		note("lost");
+		lost_once = true;
+		return false;
+	}
+	if (w == &p->back && mode == DROP) {
+		note("dropped");
+		w->len = 0;
+	}
+	if (w == &p->out && (mode == LOSE || (mode == LOSE_ONCE &&
+	    !lost_once)) && contains(w->data, w->len, argument))
+		p->doomed = true;
+	return true;
+}
+
+static bool
+give(struct way *w)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	if (w->len == 0 || now_ms() < w->due_ms)
+		return true;
+	while (done < w->len) {
+		n = send(w->to, w->data + done, w->len - done, MSG_NOSIGNAL);
+		if (n == -1)
+			return false;
+		done += (size_t)n;
+	}
+	w->len = 0;
+	return true;
+}
+
+static bool
+step(struct pair *p, short out, short back)
+{
+	if (mode == CLOSE || mode == RESET)
+		return false;
+	if (mode == STALL)
+		return true;
+	if ((out != 0 && p->out.len == 0 && !take(p, &p->out)) ||
+	    (back != 0 && p->back.len == 0 && !take(p, &p->back)))
+		return false;
+	return give(&p->out) && give(&p->back);
+}
+
+int
+main(int argc, char *argv[])
+{
+	static struct pollfd fds[2 * PAIRS + 1];
+	unsigned int i, n;
+	int listener;
+
+	if (argc != 5)
+		return 2;
+	control_path = argv[2];
+	log_path = argv[3];
+	listener = listen_on_any(argv[1]);
+	for (;;) {
+		n = npairs;
+		fds[0] = (struct pollfd){ .fd = listener, .events = POLLIN };
+		for (i = 0; i < n; i++) {
+			fds[2 * i + 1] = (struct pollfd){
+				.fd = mode == STALL || pairs[i].out.len > 0 ?
+				    -1 : pairs[i].out.from, .events = POLLIN };
+			fds[2 * i + 2] = (struct pollfd){
+				.fd = mode == STALL || pairs[i].back.len > 0 ?
+				    -1 : pairs[i].back.from, .events = POLLIN };
+		}
+		poll(fds, 2 * n + 1, TICK_MS);
+		read_control();
+		/* From the end, since one that is over is replaced by it. */
+		for (i = n; i-- > 0;)
+			if (!step(&pairs[i], fds[2 * i + 1].revents,
+			    fds[2 * i + 2].revents))
+				end(&pairs[i], mode == RESET ||
+				    pairs[i].doomed);
+		if (fds[0].revents != 0)
+			welcome(listener, atoi(argv[4]));
+	}
+}
