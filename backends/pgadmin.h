@@ -1,4 +1,4 @@
-/* list and revoke of the Postgres backend, as struct leaserun_backend has them. */
+/* list and revoke of the Postgres backend: see struct leaserun_backend. */
 #ifndef PGADMIN_H
 #define PGADMIN_H
 

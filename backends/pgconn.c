@@ -14,27 +14,11 @@
 #define ROLLBACK_NS	INT64_C(1000000000)
 #define ANSWER_NS	INT64_C(5000000000)
 
-/*
- * What holds for our transaction alone, so that it works through a pooler: the
- * limits inside the server end before ours outside, so that what we have given
- * up does not happen later.  Fewer copies than the server is set up for are
- * never asked for.
- */
-static const char prologue[] =
-    "SELECT set_config('lock_timeout', $1, true),"
-    " set_config('statement_timeout', $2, true),"
-    " set_config('synchronous_commit',"
-    "  CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
-    "  THEN 'on' ELSE current_setting('synchronous_commit') END, true),"
-    " pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',"
-    " pg_backend_pid(),"
-    " 2 * coalesce(pg_stat_get_db_numbackends((SELECT oid FROM pg_database"
-    "  WHERE datname = current_database())), 0)"
-    "  > current_setting('max_connections')::int";
+/* What the transaction of ours begins and ends with, around the statements. */
+#define BEFORE	5
+#define AFTER	1
 
-#define COLUMN_READ_ONLY	3
-#define COLUMN_PID		4
-#define COLUMN_CROWDED		5
+#define PART_READ_ONLY	4
 
 void
 pgconn_init(struct pgconn *c, const struct leaserun_host *host,
@@ -94,56 +78,62 @@ note_error(struct pgconn *c, const PGresult *res)
 	pgdial_keep_text(c, text == NULL ? PQresultErrorMessage(res) : text);
 }
 
+/* One result that is not an error; kept if it is a statement's own. */
 static void
-note_session(struct pgconn *c, const PGresult *res)
+note_result(struct pgconn *c, PGresult *part, PGresult *res[])
 {
-	if (strcmp(PQgetvalue(res, 0, COLUMN_READ_ONLY), "t") == 0) {
+	unsigned int commit = c->nparts - AFTER - 1;
+	bool is_ours = res == NULL;	/* nothing is expected of it */
+
+	if (!is_ours && c->part == PART_READ_ONLY &&
+	    strcmp(PQgetvalue(part, 0, 0), "on") == 0) {
 		snprintf(c->state, sizeof(c->state), "25006");
 		pgdial_keep_text(c, "the server is a standby or read-only");
+	} else if (!is_ours && c->part == commit &&
+	    strcmp(PQcmdStatus(part), "ROLLBACK") == 0) {
+		snprintf(c->state, sizeof(c->state), "25P02");
+		pgdial_keep_text(c, "the transaction was rolled back");
 	}
-	/* A pooler makes up a process number of its own. */
-	c->is_pooled = atoi(PQgetvalue(res, 0, COLUMN_PID)) !=
-	    PQbackendPID(c->pg);
-	c->is_crowded =
-	    strcmp(PQgetvalue(res, 0, COLUMN_CROWDED), "t") == 0;
+	if (!is_ours && c->part >= BEFORE && c->part < commit)
+		res[c->part - BEFORE] = part;
+	else
+		PQclear(part);
 }
 
 /*
- * Reads whatever is there.  True: all of it, up to the end of the pipeline.
- * *res gets the result of the last statement before COMMIT.
+ * Reads whatever is there.  True: all of it, up to the end of the pipeline,
+ * which counts as the last part.
  */
 static bool
-read_parts(struct pgconn *c, PGresult **res)
+read_parts(struct pgconn *c, PGresult *res[])
 {
 	PGresult *part;
-	ExecStatusType status;
 
 	while (PQstatus(c->pg) == CONNECTION_OK && !PQisBusy(c->pg)) {
 		part = PQgetResult(c->pg);
 		if (part == NULL) {
-			if (++c->part <= c->nparts)
+			if (++c->part < c->nparts)
 				continue;
 			snprintf(c->state, sizeof(c->state), "08P01");
 			pgdial_keep_text(c, "an answer without an end");
 			return true;
 		}
-		status = PQresultStatus(part);
-		if (status == PGRES_FATAL_ERROR)
-			note_error(c, part);
-		else if (status == PGRES_TUPLES_OK && c->part == 1)
-			note_session(c, part);
-		else if (c->part + 2 == c->nparts && res != NULL &&
-		    *res == NULL) {
-			*res = part;
-			continue;
-		} else if (status == PGRES_COMMAND_OK &&
-		    c->part + 1 == c->nparts &&
-		    strcmp(PQcmdStatus(part), "ROLLBACK") == 0 &&
-		    c->state[0] == '\0')
-			snprintf(c->state, sizeof(c->state), "25P02");
-		PQclear(part);
-		if (status == PGRES_PIPELINE_SYNC)
+		switch (PQresultStatus(part)) {
+		case PGRES_PIPELINE_SYNC:
+			PQclear(part);
 			return true;
+		case PGRES_TUPLES_OK:
+		case PGRES_COMMAND_OK:
+			note_result(c, part, res);
+			break;
+		case PGRES_PIPELINE_ABORTED:
+			PQclear(part);
+			break;
+		default:
+			note_error(c, part);
+			PQclear(part);
+			break;
+		}
 	}
 	return false;
 }
@@ -153,7 +143,7 @@ read_parts(struct pgconn *c, PGresult **res)
  * deadline closes the connection.
  */
 static enum leaserun_result
-collect(struct pgconn *c, int64_t deadline, PGresult **res)
+collect(struct pgconn *c, int64_t deadline, PGresult *res[])
 {
 	struct pollfd pfd;
 	enum leaserun_result result;
@@ -204,29 +194,37 @@ begin_request(struct pgconn *c, unsigned int nparts)
 	c->sent_ns = c->host->now();
 }
 
-/* The whole transaction in one go, so it costs one round trip. */
+/*
+ * The whole transaction in one go, so it costs one round trip.  Everything is
+ * set for this transaction alone, so that it works through a pooler.  The
+ * limits inside the server end before ours outside, so that what we have given
+ * up does not happen later; zero would be none.  A commit is on disk here and
+ * at the synchronous standby, whatever the server's default is.
+ */
 static bool
-send_transaction(struct pgconn *c, const struct pgquery *q, int64_t limit)
+send_transaction(struct pgconn *c, const struct pgstatement *s, unsigned int n,
+    int64_t limit)
 {
+	char lock[64], statement[64];
 	int64_t ms;
-	char lock[24], statement[24];
-	const char *limits[] = { lock, statement };
 	unsigned int i;
 
-	begin_request(c, q->nsql + 3);
+	begin_request(c, BEFORE + n + AFTER + 1);
 	ms = limit > c->sent_ns ? (limit - c->sent_ns) / NS_PER_MS : 1;
-	/* Zero would be no limit. */
-	snprintf(lock, sizeof(lock), "%" PRId64, ms * 6 / 10 + 1);
-	snprintf(statement, sizeof(statement), "%" PRId64, ms * 8 / 10 + 2);
+	snprintf(lock, sizeof(lock), "SET LOCAL lock_timeout = %" PRId64,
+	    ms * 6 / 10 + 1);
+	snprintf(statement, sizeof(statement),
+	    "SET LOCAL statement_timeout = %" PRId64, ms * 8 / 10 + 2);
 	if (!send_one(c, "BEGIN ISOLATION LEVEL READ COMMITTED", 0, NULL) ||
-	    !send_one(c, prologue, 2, limits))
+	    !send_one(c, statement, 0, NULL) || !send_one(c, lock, 0, NULL) ||
+	    !send_one(c, "SET LOCAL synchronous_commit = on", 0, NULL) ||
+	    !send_one(c, "SHOW transaction_read_only", 0, NULL))
 		return false;
-	for (i = 0; i + 1 < q->nsql; i++) {
-		if (!send_one(c, q->sql[i], 0, NULL))
+	for (i = 0; i < n; i++) {
+		if (!send_one(c, s[i].sql, s[i].nparams, s[i].params))
 			return false;
 	}
-	return send_one(c, q->sql[i], q->nparams, q->params) &&
-	    send_one(c, "COMMIT", 0, NULL) && PQpipelineSync(c->pg) == 1;
+	return send_one(c, "COMMIT", 0, NULL) && PQpipelineSync(c->pg) == 1;
 }
 
 enum leaserun_result
@@ -239,7 +237,7 @@ pgconn_say(struct pgconn *c, const char *sql, int64_t deadline)
 		return LEASERUN_UNAVAILABLE;
 	memcpy(state, c->state, sizeof(state));
 	memcpy(text, c->text, sizeof(text));
-	begin_request(c, 1);
+	begin_request(c, 2);
 	if (!send_one(c, sql, 0, NULL) || PQpipelineSync(c->pg) != 1)
 		return broken(c, NULL);
 	result = collect(c, deadline, NULL);
@@ -286,12 +284,13 @@ classify(const struct pgconn *c)
 
 /* One transaction on the connection that there is. */
 static enum leaserun_result
-transact(struct pgconn *c, const struct pgquery *q, int64_t limit,
-    PGresult **res)
+transact(struct pgconn *c, const struct pgstatement *s, unsigned int n,
+    int64_t limit, PGresult *res[])
 {
 	enum leaserun_result result;
+	unsigned int i;
 
-	if (!send_transaction(c, q, limit))
+	if (!send_transaction(c, s, n, limit))
 		return broken(c, NULL);
 	result = collect(c, limit, res);
 	if (result != LEASERUN_OK)
@@ -311,6 +310,10 @@ transact(struct pgconn *c, const struct pgquery *q, int64_t limit,
 		    "to its synchronous standby in time");
 		return LEASERUN_UNAVAILABLE;
 	}
+	for (i = 0; i < n; i++) {
+		if (res[i] == NULL)
+			return broken(c, "half of an answer");
+	}
 	return LEASERUN_OK;
 }
 
@@ -325,30 +328,61 @@ drain(struct pgconn *c, int64_t deadline)
 		pgconn_close(c);
 }
 
+static void
+clear(PGresult *res[], unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		PQclear(res[i]);
+		res[i] = NULL;
+	}
+}
+
 enum leaserun_result
-pgconn_run(struct pgconn *c, const struct pgquery *q, int64_t deadline,
-    PGresult **res)
+pgconn_run(struct pgconn *c, const struct pgstatement *s, unsigned int n,
+    int64_t deadline, PGresult *res[])
 {
 	enum leaserun_result result = LEASERUN_UNAVAILABLE;
 	unsigned int tries;
 
+	memset(res, 0, n * sizeof(*res));
 	for (tries = 0; tries <= c->url->nhosts; tries++) {
-		*res = NULL;
 		if (c->pg != NULL && c->is_in_flight)
 			drain(c, deadline);
 		result = pgdial(c, deadline);
 		if (result != LEASERUN_OK)
 			return result;
-		result = transact(c, q, earlier(deadline,
+		result = transact(c, s, n, earlier(deadline,
 		    c->host->now() + c->answer_ns), res);
 		if (result == LEASERUN_OK)
 			return result;
-		PQclear(*res);
-		*res = NULL;
+		clear(res, n);
 		if (!is_class(c, "25006"))
 			return result;
 	}
 	return result;
+}
+
+enum leaserun_result
+pgconn_may_listen(struct pgconn *c, int64_t deadline, bool *may)
+{
+	static const char sql[] =
+	    "SELECT pg_backend_pid(), 2 * count(*) <"
+	    " current_setting('max_connections')::int FROM pg_stat_activity"
+	    " WHERE backend_type = 'client backend'";
+	const struct pgstatement s = { sql, NULL, 0 };
+	enum leaserun_result result;
+	PGresult *res;
+
+	result = pgconn_run(c, &s, 1, deadline, &res);
+	if (result != LEASERUN_OK)
+		return result;
+	/* A pooler makes up a process number of its own. */
+	c->is_pooled = atoi(PQgetvalue(res, 0, 0)) != PQbackendPID(c->pg);
+	*may = !c->is_pooled && strcmp(PQgetvalue(res, 0, 1), "t") == 0;
+	PQclear(res);
+	return LEASERUN_OK;
 }
 
 /* --- Being told --- */

@@ -23,23 +23,22 @@ struct pgconn {
 	unsigned int	 turn;		/* the host to try next */
 	int64_t		 answer_ns;	/* the longest silence */
 	char		 text[LEASERUN_ERROR_SIZE];	/* of the last error */
-	char		 state[PGCONN_STATE_SIZE];	/* its SQLSTATE, or "" */
+	char		 state[PGCONN_STATE_SIZE];	/* SQLSTATE, or "" */
 	int64_t		 denied_until;	/* no hammering */
 	bool		 is_in_flight;	/* an answer is due that nobody wants */
 	bool		 is_listening;
 	bool		 is_pooled;	/* the server is not who answers */
-	bool		 is_crowded;	/* few connections are left there */
 	bool		 is_in_doubt;	/* committed, but not everywhere */
 	unsigned int	 part;		/* of the answer that is being read */
 	unsigned int	 nparts;
 	int64_t		 sent_ns;	/* before the last request */
 };
 
-/* One transaction; the result is that of the last statement. */
-struct pgquery {
-	const char *const *sql;
-	unsigned int	 nsql;
-	const char *const *params;	/* of the last one */
+#define PGCONN_STATEMENTS	48	/* in one transaction */
+
+struct pgstatement {
+	const char	*sql;
+	const char	*const *params;	/* text; NULL is NULL */
 	int		 nparams;
 };
 
@@ -50,13 +49,21 @@ void	pgconn_init(struct pgconn *, const struct leaserun_host *,
 void	pgconn_close(struct pgconn *);
 
 /*
- * Runs one transaction on a primary, connecting first if need be.  OK: *res is
- * the caller's to clear.  Other answers come with state[] and an error text;
- * nothing is left in the transaction, but it may have been committed
+ * Runs n statements in one transaction and one round trip on a primary,
+ * connecting first if need be.  OK: each of res[] (n of them) is the caller's
+ * to clear.  Other answers leave them NULL, and come with state[] and an error
+ * text; no transaction is left open, but it may have been committed
  * (UNAVAILABLE, INTERRUPTED).
  */
-enum leaserun_result pgconn_run(struct pgconn *, const struct pgquery *,
-	    int64_t deadline, PGresult **res);
+enum leaserun_result pgconn_run(struct pgconn *, const struct pgstatement *,
+	    unsigned int n, int64_t deadline, PGresult *res[]);
+
+/*
+ * Whether the server itself is at the other end, and not half of its
+ * connections are in use: only then one may be kept just to listen.
+ */
+enum leaserun_result pgconn_may_listen(struct pgconn *, int64_t deadline,
+	    bool *may);
 
 /* The same for a statement that may not be in a transaction: LISTEN. */
 enum leaserun_result pgconn_say(struct pgconn *, const char *sql,

@@ -37,10 +37,10 @@ static const char server_sql[] =
     " current_user::text,"
     " coalesce((SELECT max(extract(epoch FROM clock_timestamp()"
     "  - xact_start))::bigint FROM pg_stat_activity"
-    "  WHERE backend_type = 'client backend'), 0)";
+    "  WHERE backend_type = 'client backend'), 0), pg_backend_pid()";
 
 enum { SERVER_VERSION, VERSION_NUMBER, CLOCK, STANDBYS, FSYNC, FULL_PAGES,
-    MAX_CONNECTIONS, CONNECTIONS, USER, OLDEST };
+    MAX_CONNECTIONS, CONNECTIONS, USER, OLDEST, BACKEND };
 
 static const char timeline_sql[] =
     "SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))"
@@ -78,10 +78,9 @@ query(const struct report *r, const char *sql, const char *param,
     int64_t deadline, PGresult **res)
 {
 	const char *const params[] = { param };
-	const char *const list[] = { sql };
-	struct pgquery q = { list, 1, params, param == NULL ? 0 : 1 };
+	const struct pgstatement s = { sql, params, param == NULL ? 0 : 1 };
 
-	return pgconn_run(&r->p->conn, &q, deadline, res);
+	return pgconn_run(&r->p->conn, &s, 1, deadline, res);
 }
 
 static int64_t
@@ -142,7 +141,8 @@ say_connections(const struct report *r, const PGresult *res)
 	int64_t used = number(res, CONNECTIONS);
 	int64_t most = number(res, MAX_CONNECTIONS);
 
-	if (r->p->conn.is_pooled)
+	/* A pooler makes up a process number of its own. */
+	if (number(res, BACKEND) != PQbackendPID(r->p->conn.pg))
 		say(r, LEASERUN_NOTE, "pooler", "between us and the server: "
 		    "waiters are not told of a release, they look");
 	say(r, 2 * used > most ? LEASERUN_WARN : LEASERUN_GOOD, "connections",
@@ -285,10 +285,11 @@ static enum leaserun_result
 check_rows(const struct report *r, int64_t deadline)
 {
 	const char *const params[] = { r->p->url.table };
+	const struct pgstatement s = { table_sql, params, 1 };
 	enum leaserun_result result;
 	PGresult *res;
 
-	result = postgres_run(r->p, table_sql, params, 1, deadline, &res);
+	result = postgres_run(r->p, &s, 1, deadline, &res);
 	if (result != LEASERUN_OK)
 		return result;
 	say(r, LEASERUN_GOOD, "table", "%s, %" PRId64 " names, %" PRId64

@@ -101,14 +101,13 @@ enum leaserun_result
 pginit_look(struct postgres *p, int64_t deadline, struct pglayout *layout)
 {
 	const char *const params[] = { p->url.table, p->url.schema };
-	const char *const list[] = { look_sql };
-	struct pgquery q = { list, 1, params, 2 };
+	const struct pgstatement s = { look_sql, params, 2 };
 	enum leaserun_result result;
 	PGresult *res;
 	int i;
 
 	memset(layout, 0, sizeof(*layout));
-	result = pgconn_run(&p->conn, &q, deadline, &res);
+	result = pgconn_run(&p->conn, &s, 1, deadline, &res);
 	if (result != LEASERUN_OK) {
 		pgexplain(p);
 		return result;
@@ -211,31 +210,27 @@ print(const struct postgres *p, const struct script *s, uint64_t token,
 /* --- Doing it --- */
 
 static enum leaserun_result
-change(struct postgres *p, const struct script *s, uint64_t token,
+change(struct postgres *p, const struct script *script, uint64_t token,
     int64_t deadline)
 {
-	const char *list[STATEMENTS + 2] = { lock_sql }, *params[1];
+	struct pgstatement s[STATEMENTS + 2] = { { lock_sql, NULL, 0 } };
 	char *raise = pgsql_for(floor_sql, p->url.table), number[24];
-	struct pgquery q = { list, 1, params, 0 };
-	enum leaserun_result result;
-	unsigned int i;
-	PGresult *res;
+	const char *const params[] = { number };
+	enum leaserun_result result = LEASERUN_UNAVAILABLE;
+	PGresult *res[STATEMENTS + 2];
+	unsigned int i, n = 1;
 
-	for (i = 0; i < s->n; i++)
-		list[q.nsql++] = s->sql[i];
-	if (token > 0) {
-		snprintf(number, sizeof(number), "%" PRIu64, token);
-		params[0] = number;
-		list[q.nsql++] = raise;
-		q.nparams = 1;
-	}
-	result = LEASERUN_UNAVAILABLE;
-	if (raise == NULL || s->no_memory)
+	for (i = 0; i < script->n; i++)
+		s[n++].sql = script->sql[i];
+	snprintf(number, sizeof(number), "%" PRIu64, token);
+	if (token > 0)
+		s[n++] = (struct pgstatement){ raise, params, 1 };
+	if (raise == NULL || script->no_memory)
 		p->host->error(p->host, "out of memory");
 	else
-		result = pgconn_run(&p->conn, &q, deadline, &res);
-	if (result == LEASERUN_OK)
-		PQclear(res);
+		result = pgconn_run(&p->conn, s, n, deadline, res);
+	for (i = 0; result == LEASERUN_OK && i < n; i++)
+		PQclear(res[i]);
 	free(raise);
 	return result;
 }

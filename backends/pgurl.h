@@ -31,7 +31,7 @@ struct pgurl {
 	struct pgurl_host hosts[PGURL_HOSTS];
 	unsigned int	 nhosts;	/* at least 1 */
 	char		*table;		/* owned: quoted for SQL */
-	char		*schema;	/* owned, not quoted; NULL: none given */
+	char		*schema;	/* owned, plain; NULL: none */
 	enum pgurl_connection connection;
 };
 

@@ -12,6 +12,7 @@
 #include "pgdoctor.h"
 #include "pgexplain.h"
 #include "pginit.h"
+#include "pgtake.h"
 #include "postgres.h"
 
 #define NS_PER_MS	INT64_C(1000000)
@@ -19,28 +20,10 @@
 
 /* Heartbeats further apart than this do not keep a connection open. */
 #define FAR_NS		(10 * NS_PER_S)
-/* One that listens looks from time to time all the same. */
-#define LISTEN_NS	(10 * NS_PER_S)
-#define POLL_MIN_NS	(500 * NS_PER_MS)
-#define POLL_MAX_NS	(8 * NS_PER_S)
-#define EXPIRY_NS	(200 * NS_PER_MS)
-#define RACE_NS		(10 * NS_PER_MS)
-#define RACES		20
+/* Who keeps a row locked is asked for no longer than this. */
 #define BLOCKER_NS	(500 * NS_PER_MS)
 
 #define NUMBER_SIZE	24
-
-static int64_t
-earlier(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static int64_t
-jitter(const struct postgres *p, int64_t limit)
-{
-	return (int64_t)p->host->random((uint64_t)limit);
-}
 
 static const char *
 number(char buf[NUMBER_SIZE], int64_t n)
@@ -63,7 +46,6 @@ pg_open(const struct leaserun_host *host, const struct leaserun_target *target,
 		return LEASERUN_UNAVAILABLE;
 	}
 	p->host = host;
-	p->poll_ns = POLL_MIN_NS;
 	result = pgurl_parse(&p->url, host, target);
 	if (result != LEASERUN_OK) {
 		pgurl_free(&p->url);
@@ -86,7 +68,7 @@ pg_close(void *self)
 	free(p);
 }
 
-/* --- One statement --- */
+/* --- Statements --- */
 
 /* Someone who forgot a transaction is found by the row that it keeps. */
 static void
@@ -94,43 +76,52 @@ explain_lock(struct postgres *p, const char *name, int64_t deadline)
 {
 	const char *const params[] = { name };
 	char *sql = pgsql_for(pgsql_blocker, p->url.table);
-	const char *const list[] = { sql };
-	struct pgquery q = { list, 1, params, 1 };
+	const struct pgstatement s = { sql, params, 1 };
+	int64_t limit = p->host->now() + BLOCKER_NS;
 	PGresult *res = NULL;
 
-	p->host->error(p->host, "the row of the lease is locked by another "
-	    "transaction");
-	if (sql != NULL && pgconn_run(&p->conn, &q, earlier(deadline,
-	    p->host->now() + BLOCKER_NS), &res) == LEASERUN_OK &&
-	    PQntuples(res) == 1)
+	if (limit > deadline)
+		limit = deadline;
+	if (sql != NULL && pgconn_run(&p->conn, &s, 1, limit, &res) ==
+	    LEASERUN_OK && PQntuples(res) == 1)
 		p->host->error(p->host, "the row of the lease is locked by the "
 		    "transaction of server process %s; end that one: SELECT "
 		    "pg_terminate_backend(%s)", PQgetvalue(res, 0, 0),
 		    PQgetvalue(res, 0, 0));
+	else
+		p->host->error(p->host, "the row of the lease is locked by "
+		    "another transaction");
 	PQclear(res);
 	free(sql);
 }
 
 enum leaserun_result
-postgres_run(struct postgres *p, const char *sql, const char *const *params,
-    int nparams, int64_t deadline, PGresult **res)
+postgres_run(struct postgres *p, const struct pgstatement *s, unsigned int n,
+    int64_t deadline, PGresult *res[])
 {
-	char *text = pgsql_for(sql, p->url.table);
-	const char *const list[] = { text };
-	struct pgquery q = { list, 1, params, nparams };
-	enum leaserun_result result;
+	struct pgstatement ours[POSTGRES_STATEMENTS] = { { NULL, NULL, 0 } };
+	enum leaserun_result result = LEASERUN_UNAVAILABLE;
+	char *texts[POSTGRES_STATEMENTS];
+	bool has_memory = true;
+	unsigned int i;
 
-	if (text == NULL) {
-		p->host->error(p->host, "out of memory");
-		return LEASERUN_UNAVAILABLE;
+	for (i = 0; i < n; i++) {
+		texts[i] = pgsql_for(s[i].sql, p->url.table);
+		has_memory = has_memory && texts[i] != NULL;
+		ours[i] = s[i];
+		ours[i].sql = texts[i];
 	}
-	result = pgconn_run(&p->conn, &q, deadline, res);
-	free(text);
+	if (has_memory)
+		result = pgconn_run(&p->conn, ours, n, deadline, res);
+	else
+		p->host->error(p->host, "out of memory");
+	for (i = 0; i < n; i++)
+		free(texts[i]);
 	if (result == LEASERUN_DENIED || result == LEASERUN_MISCONFIGURED)
 		pgexplain(p);
-	else if (result == LEASERUN_UNAVAILABLE && nparams > 0 &&
+	else if (result == LEASERUN_UNAVAILABLE && s[0].nparams > 0 &&
 	    strcmp(p->conn.state, "55P03") == 0)
-		explain_lock(p, params[0], deadline);
+		explain_lock(p, s[0].params[0], deadline);
 	return result;
 }
 
@@ -146,15 +137,16 @@ postgres_row(struct postgres *p, const PGresult *res, int n,
 	return LEASERUN_MISCONFIGURED;
 }
 
-/* A statement that answers with one row of the table, or with none. */
-static enum leaserun_result
-ask(struct postgres *p, const char *sql, const char *const *params,
-    int nparams, int64_t deadline, struct pgsql_row *row, bool *found)
+enum leaserun_result
+postgres_look(struct postgres *p, const char *name, int64_t deadline,
+    struct pgsql_row *row, bool *found)
 {
+	const char *const params[] = { name };
+	const struct pgstatement s = { pgsql_list, params, 1 };
 	enum leaserun_result result;
 	PGresult *res;
 
-	result = postgres_run(p, sql, params, nparams, deadline, &res);
+	result = postgres_run(p, &s, 1, deadline, &res);
 	if (result != LEASERUN_OK)
 		return result;
 	*found = PQntuples(res) > 0;
@@ -169,191 +161,60 @@ static void
 settle(struct postgres *p, int64_t ttl_ns)
 {
 	if (p->url.connection == PGURL_REOPEN ||
-	    (p->url.connection == PGURL_AUTO && (ttl_ns / 3 > FAR_NS ||
-	    p->conn.is_crowded)))
+	    (p->url.connection == PGURL_AUTO && ttl_ns / 3 > FAR_NS))
 		pgconn_close(&p->conn);
 }
 
-/* --- Acquiring --- */
-
-/* Where the timeline may not be asked for, it goes without. */
-static enum leaserun_result
-try_acquire(struct postgres *p, const struct leaserun_request *r,
-    int64_t deadline, struct pgsql_row *row, bool *found)
-{
-	char ttl[NUMBER_SIZE], pid[NUMBER_SIZE], hold[NUMBER_SIZE];
-	char label[3 * LEASERUN_LABEL_SIZE], host[3 * LEASERUN_HOST_SIZE];
-	const char *const params[] = { r->name, r->owner,
-	    number(ttl, r->ttl_ns / NS_PER_MS), label, host,
-	    number(pid, r->pid), number(hold, r->min_hold_ns / NS_PER_MS) };
-	enum leaserun_result result;
-
-	pgsql_encode(r->label, label, sizeof(label));
-	pgsql_encode(r->host, host, sizeof(host));
-	p->conn.answer_ns = r->answer_ns;
-	if (!p->no_timeline) {
-		result = ask(p, pgsql_acquire, params, 7, deadline, row, found);
-		if (result != LEASERUN_DENIED &&
-		    result != LEASERUN_MISCONFIGURED)
-			return result;
-	}
-	result = ask(p, pgsql_acquire_plain, params, 7, deadline, row, found);
-	p->no_timeline = result == LEASERUN_OK;
-	return result;
-}
-
-static void
-set_grant(struct postgres *p, const struct leaserun_request *r,
-    const struct pgsql_row *row, struct leaserun_grant *grant)
-{
-	grant->token = row->entry.token;
-	grant->sent_ns = p->conn.sent_ns;
-	grant->ttl_ns = r->ttl_ns;
-	grant->hold_fd = -1;
-	grant->took_over = row->previous.owner[0] != '\0';
-	grant->previous = row->previous;
-}
-
-/* The notices of others are not for a holder, and nobody would read them. */
-static void
-stop_listening(struct postgres *p, int64_t deadline)
-{
-	if (p->conn.is_listening && pgconn_say(&p->conn, "UNLISTEN *",
-	    earlier(deadline, p->host->now() + p->conn.answer_ns)) !=
-	    LEASERUN_OK)
-		pgconn_close(&p->conn);
-	p->conn.is_listening = false;
-}
-
-static bool
-may_listen(const struct postgres *p)
-{
-	return p->url.connection != PGURL_REOPEN && !p->conn.is_pooled &&
-	    !p->conn.is_crowded && p->conn.pg != NULL;
-}
-
-/* Nobody tells us: looked at again at the end of the lease, or earlier. */
-static enum leaserun_result
-wait_polling(struct postgres *p, int64_t until)
-{
-	int64_t pause = p->poll_ns / 2 + jitter(p, p->poll_ns);
-
-	p->poll_ns = earlier(p->poll_ns * 2, POLL_MAX_NS);
-	stop_listening(p, until);
-	if (!p->conn.is_pooled)
-		pgconn_close(&p->conn);
-	return p->host->wait(p->host, NULL, 0,
-	    earlier(until, p->host->now() + pause));
-}
-
-/* Until it is worth while to ask again. */
-static enum leaserun_result
-wait_for_change(struct postgres *p, const struct pgsql_row *row,
-    int64_t deadline)
-{
-	int64_t now = p->host->now(), until, left_ms = row->left_ms;
-	enum leaserun_result result;
-
-	if (row->hold_ms > left_ms)
-		left_ms = row->hold_ms;
-	until = earlier(deadline, now + left_ms * NS_PER_MS +
-	    jitter(p, EXPIRY_NS));
-	if (!may_listen(p))
-		return wait_polling(p, until);
-	if (p->conn.is_listening)
-		return pgconn_wait(&p->conn, row->entry.name, earlier(until,
-		    now + LISTEN_NS + jitter(p, LISTEN_NS)));
-	result = pgconn_say(&p->conn, "LISTEN " PGSQL_CHANNEL,
-	    earlier(deadline, now + p->conn.answer_ns));
-	p->conn.is_listening = result == LEASERUN_OK;
-	/* What happened before we listened is seen by asking again. */
-	return result == LEASERUN_INTERRUPTED ? result : LEASERUN_OK;
-}
-
-static enum leaserun_result
-acquire_or_wait(struct postgres *p, const struct leaserun_request *r,
-    int64_t deadline, struct leaserun_grant *grant)
-{
-	enum leaserun_result result;
-	struct pgsql_row row;
-	bool found;
-	int races = 0;
-
-	for (;;) {
-		result = try_acquire(p, r, deadline, &row, &found);
-		if (result != LEASERUN_OK)
-			return result;
-		if (found && row.outcome == PGSQL_DONE) {
-			set_grant(p, r, &row, grant);
-			return LEASERUN_OK;
-		}
-		/* Someone was faster in between; who, is seen next time. */
-		if (!found || row.entry.state == LEASERUN_FREE) {
-			if (++races > RACES) {
-				p->host->error(p->host, "too many others "
-				    "acquire at the same moment");
-				return LEASERUN_UNAVAILABLE;
-			}
-			result = p->host->wait(p->host, NULL, 0,
-			    p->host->now() + jitter(p, RACE_NS));
-		} else if (!p->host->holder(p->host, &row.entry) || !r->wait ||
-		    p->host->now() >= deadline)
-			return LEASERUN_HELD;
-		else {
-			result = wait_for_change(p, &row, deadline);
-			/* No request is begun that could not be answered. */
-			if (result == LEASERUN_OK &&
-			    p->host->now() >= deadline)
-				return LEASERUN_HELD;
-		}
-		if (result != LEASERUN_OK)
-			return result;
-	}
-}
-
-static enum leaserun_result
-pg_acquire(void *self, const struct leaserun_request *r, int64_t deadline,
-    struct leaserun_grant *grant)
-{
-	struct postgres *p = self;
-	enum leaserun_result result;
-
-	result = acquire_or_wait(p, r, deadline, grant);
-	if (result != LEASERUN_OK)
-		return result;
-	stop_listening(p, deadline);
-	/* A short job ends on the connection that it began with. */
-	if (p->url.connection == PGURL_REOPEN ||
-	    (p->url.connection == PGURL_AUTO && p->conn.is_crowded))
-		pgconn_close(&p->conn);
-	return LEASERUN_OK;
-}
+/* --- Holding --- */
 
 static enum leaserun_result
 pg_abandon(void *self, const char *name, const char *owner, int64_t deadline)
 {
 	const char *const params[] = { name, owner };
+	const struct pgstatement s = { pgsql_abandon, params, 2 };
 	struct postgres *p = self;
 	enum leaserun_result result;
 	PGresult *res;
 
-	result = postgres_run(p, pgsql_abandon, params, 2, deadline, &res);
-	if (result == LEASERUN_OK)
-		PQclear(res);
+	result = postgres_run(p, &s, 1, deadline, &res);
+	PQclear(res);
 	return result;
 }
 
-/* --- Holding --- */
-
-static enum leaserun_loss
-loss_of(const struct pgsql_row *row, const struct leaserun_lease *lease)
+static bool
+is_of(const struct pgsql_row *row, const struct leaserun_lease *lease)
 {
-	if (row->entry.token != lease->token ||
-	    strcmp(row->owner, lease->owner) != 0)
-		return LEASERUN_LOSS_TAKEN;
-	if (row->is_forced)
-		return LEASERUN_LOSS_FORCED;
-	return row->is_held ? LEASERUN_LOSS_EXPIRED : LEASERUN_LOSS_DELETED;
+	return row->entry.token == lease->token &&
+	    strcmp(row->owner, lease->owner) == 0;
+}
+
+/* Why a renewal found nothing to renew. */
+static enum leaserun_result
+explain_loss(struct postgres *p, const struct leaserun_lease *lease,
+    int64_t deadline, enum leaserun_loss *loss)
+{
+	enum leaserun_result result;
+	struct pgsql_row row;
+	bool found;
+
+	result = postgres_look(p, lease->name, deadline, &row, &found);
+	if (result != LEASERUN_OK)
+		return result;
+	if (!found)
+		*loss = LEASERUN_LOSS_DELETED;
+	else if (!is_of(&row, lease))
+		*loss = LEASERUN_LOSS_TAKEN;
+	else if (row.is_forced)
+		*loss = LEASERUN_LOSS_FORCED;
+	else if (!row.is_held)
+		*loss = LEASERUN_LOSS_DELETED;
+	else if (!row.is_live)
+		*loss = LEASERUN_LOSS_EXPIRED;
+	else {
+		p->host->error(p->host, "the row changed at the same moment");
+		return LEASERUN_UNAVAILABLE;
+	}
+	return LEASERUN_LOST;
 }
 
 static enum leaserun_result
@@ -364,34 +225,32 @@ pg_renew(void *self, const struct leaserun_lease *lease, int64_t deadline,
 	const char *const params[] = { lease->name, lease->owner,
 	    number(token, (int64_t)lease->token),
 	    number(ttl, lease->ttl_ns / NS_PER_MS) };
+	const struct pgstatement s = { pgsql_renew, params, 4 };
 	struct postgres *p = self;
 	enum leaserun_result result;
-	struct pgsql_row row;
-	bool found;
-	int64_t sent;
+	int64_t left_ms = 0;
+	bool revoke = false;
+	PGresult *res;
 
-	result = ask(p, pgsql_renew, params, 4, deadline, &row, &found);
+	result = postgres_run(p, &s, 1, deadline, &res);
 	if (result != LEASERUN_OK)
 		return result;
-	sent = p->conn.sent_ns;
+	if (PQntuples(res) == 0)
+		result = explain_loss(p, lease, deadline, &renewal->loss);
+	else {
+		pgsql_read_renewal(res, &left_ms, &revoke);
+		renewal->sent_ns = p->conn.sent_ns;
+		renewal->ttl_ns = lease->ttl_ns;
+		renewal->revoke = revoke;
+		/* It ran out while the statement waited for the row. */
+		if (left_ms <= 0) {
+			renewal->loss = LEASERUN_LOSS_EXPIRED;
+			result = LEASERUN_LOST;
+		}
+	}
+	PQclear(res);
 	settle(p, lease->ttl_ns);
-	if (!found) {
-		renewal->loss = LEASERUN_LOSS_DELETED;
-		return LEASERUN_LOST;
-	}
-	if (row.outcome != PGSQL_DONE && row.is_live &&
-	    loss_of(&row, lease) == LEASERUN_LOSS_EXPIRED) {
-		p->host->error(p->host, "the row changed at the same moment");
-		return LEASERUN_UNAVAILABLE;
-	}
-	if (row.outcome != PGSQL_DONE || !row.is_live) {
-		renewal->loss = loss_of(&row, lease);
-		return LEASERUN_LOST;
-	}
-	renewal->sent_ns = sent;
-	renewal->ttl_ns = lease->ttl_ns;
-	renewal->revoke = row.is_revoked;
-	return LEASERUN_OK;
+	return result;
 }
 
 static enum leaserun_result
@@ -402,18 +261,26 @@ pg_release(void *self, const struct leaserun_lease *lease,
 	const char *const params[] = { lease->name, lease->owner,
 	    number(token, (int64_t)lease->token), end->ran ? "t" : "f",
 	    number(status, end->status), number(ran, end->ran_ns / NS_PER_MS) };
+	const struct pgstatement s = { pgsql_release, params, 6 };
 	struct postgres *p = self;
 	enum leaserun_result result;
+	struct pgsql_row row;
 	PGresult *res;
+	bool found;
 
-	result = postgres_run(p, pgsql_release, params, 6, deadline, &res);
+	result = postgres_run(p, &s, 1, deadline, &res);
 	if (result != LEASERUN_OK)
 		return result;
-	if (PQntuples(res) == 0 ||
-	    atoi(PQgetvalue(res, 0, 0)) == PGSQL_NOT)
-		result = LEASERUN_LOST;
+	found = PQntuples(res) > 0;
 	PQclear(res);
-	return result;
+	if (found)
+		return LEASERUN_OK;
+	/* Done before, and the answer was lost? */
+	result = postgres_look(p, lease->name, deadline, &row, &found);
+	if (result != LEASERUN_OK)
+		return result;
+	return found && is_of(&row, lease) && row.is_released ? LEASERUN_OK :
+	    LEASERUN_LOST;
 }
 
 const struct leaserun_backend leaserun_backend = {
@@ -422,7 +289,7 @@ const struct leaserun_backend leaserun_backend = {
 	.name = "postgres",
 	.open = pg_open,
 	.close = pg_close,
-	.acquire = pg_acquire,
+	.acquire = pgtake,
 	.abandon = pg_abandon,
 	.renew = pg_renew,
 	.release = pg_release,

@@ -17,15 +17,22 @@ struct postgres {
 	int64_t		 poll_ns;	/* of a waiter that cannot be told */
 };
 
-/*
- * Runs one of pgsql.h with these parameters.  OK: *res is the caller's to
- * clear.  Otherwise the error text says what to do.
- */
-enum leaserun_result postgres_run(struct postgres *, const char *sql,
-	    const char *const *params, int nparams, int64_t deadline,
-	    PGresult **res);
+/* The most statements of pgsql.h in one go. */
+#define POSTGRES_STATEMENTS	3
 
-/* Reads the first row of an answer; one that is no answer is MISCONFIGURED. */
+/*
+ * Runs statements of pgsql.h, as pgconn_run() does.  The error text says what
+ * to do; the first parameter of the first one is the name.
+ */
+enum leaserun_result postgres_run(struct postgres *,
+	    const struct pgstatement *, unsigned int n, int64_t deadline,
+	    PGresult *res[]);
+
+/* The row of a name; *found is false if there is none. */
+enum leaserun_result postgres_look(struct postgres *, const char *name,
+	    int64_t deadline, struct pgsql_row *, bool *found);
+
+/* Reads row n of pgsql_list; a wrong type is MISCONFIGURED. */
 enum leaserun_result postgres_row(struct postgres *, const PGresult *,
 	    int n, struct pgsql_row *);
 

@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+# shellcheck disable=SC2120,SC2154,SC2034
 # A PostgreSQL of the test's own: `load postgres'.  Each server has a folder
 # and a port of its own, listens on the loopback and on a socket in its folder,
 # and is known by its pid.  An initialised folder is made once and copied.
