@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "leave.h"
 #include "log.h"
 #include "signals.h"
 #include "store.h"
@@ -195,7 +196,7 @@ store_events(struct store *st)
 		return true;
 	}
 	if ((signo = signals_take_stop()) != 0)
-		signals_stop_self(signo);
+		leave_stopped(signo);
 	return false;
 }
 
