@@ -197,8 +197,8 @@ on_failed(struct job *j, enum link_failure failure, int error)
 		on_exec_failure(j, error);
 	else if (failure == FAILED_FORK) {
 		j->failure = EXIT_INTERNAL;
-		log_error("cannot start a process for '%s': %s",
-		    j->s->command, strerror(error));
+		log_error("cannot start a process for '%s': %s%s",
+		    j->s->command, strerror(error), limit_hint(error));
 	} else {
 		j->failure = EXIT_UNAVAILABLE;
 		log_error("'%s': too little of the lease was left to start "

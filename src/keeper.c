@@ -417,7 +417,8 @@ keeper_run(const struct keeper_setup *s)
 	job_init(&k.job, s);
 	if (signals_init(s->link, s->guard, s->page, s->exempt) == -1 ||
 	    (k.timer = timer_open()) == -1) {
-		log_error("cannot prepare the run: %s", strerror(errno));
+		log_error("cannot prepare the run: %s%s", strerror(errno),
+		    limit_hint(errno));
 		return W_EXITCODE(EXIT_INTERNAL, 0);
 	}
 	if (store_acquire(&k.store, s, &grant, &status))

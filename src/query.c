@@ -22,6 +22,8 @@
 /* Each call to a store; a command makes a few of them. */
 #define POLL_FDS	14
 #define REVOKE_POLL	(100 * NS_PER_MS)
+/* With less than these a backend may fail for want of them. */
+#define FDS_LEAST	6
 
 struct query {
 	struct conf	conf;
@@ -105,8 +107,9 @@ query_deadline(const struct query *q)
 static int
 fail(struct query *q, enum leaserun_result result)
 {
-	log_error("%s", q->plugin.error[0] != '\0' ? q->plugin.error :
-	    "the store did not answer");
+	log_error("%s%s", q->plugin.error[0] != '\0' ? q->plugin.error :
+	    "the store did not answer", result != LEASERUN_UNAVAILABLE ||
+	    fds_left(FDS_LEAST) ? "" : limit_hint(EMFILE));
 	return plugin_exit_status(result);
 }
 
@@ -120,7 +123,8 @@ open_store(struct query *q)
 	enum leaserun_result result;
 
 	if ((q->timer = timer_open()) == -1) {
-		log_error("cannot make a timer: %s", strerror(errno));
+		log_error("cannot make a timer: %s%s", strerror(errno),
+		    limit_hint(errno));
 		return EXIT_INTERNAL;
 	}
 	q->plugin.host.keeper = q;

@@ -254,7 +254,8 @@ run(struct run *r, const char *chain)
 	int fds[2], status;
 
 	if ((s.page = make_page()) == NULL || link_pair(fds) == -1) {
-		log_error("cannot prepare the run: %s", strerror(errno));
+		log_error("cannot prepare the run: %s%s", strerror(errno),
+		    limit_hint(errno));
 		return EXIT_INTERNAL;
 	}
 	/* Until the handlers are there; the guard keeps them blocked. */
