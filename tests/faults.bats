@@ -103,8 +103,37 @@ first_runs() {
 	assert_taken_over 137
 }
 
+# The command dies with the guard.
+command_gone() {
+	is_gone "$(awk '$1 == "start" { print $4 }' out)"
+}
+
+@test "one of keeper and guard lives on the file backend: not orphaned" {
+	local guard
+
+	bg "$LEASERUN" run -g 10s job -- "$PROBE" out tree ignore
+	first=$!
+	wait_until 10 ticking 4
+	guard=$(guard "$first")
+	run_tool 0 status --json job
+	assert_contains "$stdout" '"orphaned": false'
+	freeze "$guard"
+	kill -KILL "$first"
+	assert_ends 137 "$first"
+	# The guard will end the job, if nobody else does.
+	run_tool 0 status --json job
+	assert_contains "$stdout" '"orphaned": false'
+	assert_contains "$stdout" '"state": "held"'
+	kill -CONT "$guard"
+	wait_until 20 is_gone "$guard"
+	run_tool 0 status --json job
+	assert_contains "$stdout" '"orphaned": false'
+	assert_contains "$stdout" '"unclean_end": true'
+}
+
 @test "keeper and guard killed on the file backend: the job keeps the lock" {
-	local file=("$LEASERUN" run --wait 30s job -- "$PROBE" out) guard pid
+	local file=("$LEASERUN" run --wait 30s job -- "$PROBE" out)
+	local guard pid name how
 
 	bg "${file[@]}" tree
 	first=$!
@@ -116,6 +145,21 @@ first_runs() {
 	kill -KILL "$first"
 	assert_ends 137 "$first"
 	run_tool 75 run job -- true
+	wait_until 10 command_gone
+	for name in "" job; do
+		run_tool 0 status $name
+		assert_matches "$stdout" "job +orphaned +"
+		run_tool 0 status --json $name
+		assert_contains "$stdout" '"orphaned": true'
+		assert_contains "$stdout" '"state": "held"'
+	done
+	for how in "" --force; do
+		run_tool 78 revoke $how job
+		for pid in $(awk '$1 == "member" { print $4 }' out); do
+			assert_matches "$stderr" "[ ,]${pid}[,; ]"
+		done
+	done
+	assert_contains "$stderr" "nobody is there to be asked"
 	bg "${file[@]}" ticks=3
 	second=$!
 	for pid in $(awk '$1 == "member" { print $4 }' out); do
