@@ -1012,7 +1012,7 @@ has_failed() {
 		bg "$LEASERUN" run "${FAKE[@]}" -t 60s --leftovers $how \
 		    --owner first job -- ./nowhere 2>first
 		first=$!
-		wait_until 10 test -e "$STORE/job.state"
+		wait_until 10 called acquire first
 		guard=$(guard "$first")
 		freeze "$guard"
 		wait_until 10 calls_reach renew first ok 1
