@@ -1,6 +1,6 @@
 /*
- * The least that a lease in PostgreSQL can cost, for bench-postgres.sh: connects,
- * takes a row, runs a command, gives the row back.  No deadline, no heartbeat.
+ * The least that a lease in PostgreSQL can cost, for bench-postgres.sh: it
+ * connects, takes a row, runs a command, gives the row back.
  *
  *	minimal-pq URL COMMAND...
  */
