@@ -3,6 +3,9 @@
 load helpers
 load postgres
 
+# How long a hundred jobs go on.
+: "${FLEET_SECONDS:=20}"
+
 setup() {
 	test_setup
 	quick=(-t 4s -r 500ms -g 300ms)
@@ -209,9 +212,9 @@ wait_all() {
 	since=$(sql 'SELECT clock_timestamp()')
 	all_renewed() {
 		[ "$(sql "SELECT count(*) FROM leaserun WHERE renewed_at >
-		    '$since'::timestamptz + interval '20 s'")" = 100 ]
+		    '$since'::timestamptz + interval '$FLEET_SECONDS s'")" = 100 ]
 	}
-	wait_until 100 all_renewed
+	wait_until $((FLEET_SECONDS + 60)) all_renewed
 	# On the few connections that the pooler has.
 	[ "$(sql "SELECT count(*) FROM pg_stat_activity
 	    WHERE application_name = 'leaserun'")" -le 5 ]
