@@ -76,6 +76,9 @@ enum leaserun_result pgconn_say(struct pgconn *, const char *sql,
 enum leaserun_result pgconn_wait(struct pgconn *, const char *payload,
 	    int64_t until);
 
+/* What the SQLSTATE means: DENIED, MISCONFIGURED, else UNAVAILABLE. */
+enum leaserun_result pgconn_classify(const struct pgconn *);
+
 /* The error text of the last answer, for host->error. */
 const char *pgconn_text(const struct pgconn *);
 

@@ -5,6 +5,7 @@ load helpers
 load postgres
 
 setup_file() {
+	# shellcheck disable=SC2034
 	BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR
 	pg_make server || return
 	pg_start || return
