@@ -909,3 +909,359 @@ renewal_fails() {
 	assert_contains "$stdout" 'tokens grow over a promotion'
 	[ "$(token job)" -lt $((last + 1000)) ]
 }
+
+# --- doctor ---
+
+# finding VERDICT WHAT TEXT: it is among what doctor has said.
+finding() {
+	grep -qE "^$1 +$2: .*$3" <<<"$stdout" || fail "no $1 $2 '$3'"
+}
+
+no_finding() {
+	! grep -E "^(warning|bad) +$1:" <<<"$stdout" || fail "$1"
+}
+
+# setting_is NAME VALUE: a new session has it.
+setting_is() {
+	[ "$(sql "SHOW $1")" = "$2" ]
+}
+
+# set_server NAME VALUE
+set_server() {
+	sql "ALTER SYSTEM SET $1 = '$2'"
+	sql 'SELECT pg_reload_conf()' >&2
+	wait_until 20 setting_is "$1" "$2"
+}
+
+# session NAME LINE: a psql that does not end, once it has run the line.
+session() {
+	mkfifo "$1.in"
+	bg sh -c 'exec psql -XAtq -h "$2" -U postgres -d "$3" <>"$1.in" \
+	    >"$1.out" 2>&1' sh "$1" "$PGDIR" "$db"
+	timeout 10 sh -c 'printf "%s\n" "$1" "\\! touch $2" >"$2.in"' sh \
+	    "$2" "$1"
+	wait_until 20 test -e "$1"
+}
+
+@test "doctor: what a good server looks like" {
+	run_tool 0 init
+	run_tool 0 doctor
+	no_finding '.*'
+	finding ok server 'PostgreSQL [0-9.]+ .*a primary.*without TLS'
+	finding ok clock 's (ahead of|behind) this host'
+	finding ok durability 'on disk before'
+	finding note replication 'not synchronous'
+	finding ok connections 'of 120 in use'
+	finding ok timeline '[0-9]+; tokens grow over a promotion'
+	finding ok rights 'SELECT, INSERT and UPDATE'
+	finding ok table '0 names, 0 held'
+	finding ok 'round trip' '[0-9.]+ ms, at most [0-9.]+ ms'
+	finding note ttl failover
+	assert_lacks "$stdout" pooler
+	assert_lacks "$stdout" 'old transaction'
+	assert_lacks "$stdout" expiry
+	hold job
+	run_tool 0 run other true
+	run_tool 0 doctor
+	finding ok table '2 names, 1 held'
+	# Nobody's lease is touched.
+	run_tool 0 check --token "$(cat held)" job
+}
+
+@test "doctor: durability and replication of the server" {
+	pg_make own
+	pg_start
+	db=postgres
+	as postgres
+	run_tool 0 init
+	set_server fsync off
+	run_tool 78 doctor
+	finding bad durability 'a crash of the server loses grants'
+	set_server fsync on
+	set_server full_page_writes off
+	run_tool 78 doctor
+	finding bad durability 'a crash of the server loses grants'
+	set_server full_page_writes on
+	run_tool 0 doctor
+	finding ok durability 'on disk'
+	set_server synchronous_standby_names nobody
+	run_tool 0 doctor
+	finding ok replication "synchronous: 'nobody'"
+	assert_lacks "$stdout" 'not synchronous'
+}
+
+@test "doctor: connections, old transactions, clocks and expiries" {
+	local n
+
+	pg_make own 'max_connections = 12' 'max_prepared_transactions = 2' \
+	    'autovacuum = off'
+	echo +0 >clock
+	chmod 644 clock
+	chmod 711 .
+	pg_start env LD_PRELOAD="$FAKETIME" FAKETIME_NO_CACHE=1 \
+	    FAKETIME_TIMESTAMP_FILE="$PWD/clock" FAKETIME_DONT_FAKE_MONOTONIC=1
+	db=postgres
+	as postgres
+	run_tool 0 init
+	sql "CREATE ROLE plain LOGIN; GRANT SELECT, INSERT, UPDATE ON leaserun
+	    TO plain"
+	for n in 1 2 3 4 5; do
+		session s$n 'SELECT 1;'
+	done
+	run_tool 0 doctor
+	no_finding '.*'
+	session s6 'BEGIN; SELECT 1;'
+	# Also one that may not see the others' sessions.
+	for n in plain postgres; do
+		as $n
+		run_tool 0 doctor
+		finding warning connections '7 of 12 in use; over half'
+		no_finding 'old transaction'
+	done
+	echo +2h >clock
+	run_tool 0 doctor
+	finding warning 'old transaction' 'open for 72[0-9][0-9] s'
+	finding note clock '[0-9]{4}\.[0-9]+ s ahead of'
+	as plain
+	run_tool 0 doctor
+	finding note 'old transaction' 'GRANT pg_read_all_stats TO plain'
+	sql 'GRANT pg_read_all_stats TO plain'
+	run_tool 0 doctor
+	finding warning 'old transaction' 'open for 72'
+	timeout 10 sh -c "echo \"ROLLBACK; BEGIN; CREATE TABLE t (); PREPARE
+	    TRANSACTION 'forgotten'; \\! touch prepared\" >s6.in"
+	wait_until 20 test -e prepared
+	run_tool 0 doctor
+	no_finding 'old transaction'
+	echo +4h >clock
+	run_tool 0 doctor
+	finding warning 'old transaction' 'open for 72'
+	sql "ROLLBACK PREPARED 'forgotten'"
+	run_tool 0 doctor
+	no_finding 'old transaction'
+	# The clock of the server goes back while a lease is held.
+	as postgres
+	hold job
+	kill -STOP "$holder"
+	echo +0 >clock
+	run_tool 0 doctor
+	finding warning expiry '1 leases end implausibly far ahead'
+	finding ok clock this
+	run_tool 75 run job touch ran
+	run_tool 0 doctor
+	no_finding expiry
+}
+
+@test "doctor: the clock of this host" {
+	local program=$LEASERUN
+
+	run_tool 0 init
+	cat >shifted <<-END
+		#!/bin/sh
+		exec env LD_PRELOAD="$FAKETIME" FAKETIME="-3h" \
+		    FAKETIME_DONT_FAKE_MONOTONIC=1 "$program" "\$@"
+	END
+	chmod 755 shifted
+	LEASERUN=$PWD/shifted
+	run_tool 0 doctor
+	finding note clock '10[78][0-9]{2}\.[0-9]+ s ahead of this host'
+	works
+}
+
+@test "doctor: a server that is far away" {
+	run_tool 0 init
+	relay_start
+	relay_set delay 120
+	PGPORT=$RELAYPORT as postgres
+	run_tool 0 doctor
+	finding warning 'round trip' 'choose a ttl of a minute'
+	finding ok clock '0\.[0-9]+ s'
+}
+
+@test "doctor: a pooler in between, through which everything works" {
+	local port=$PGPORT
+
+	run_tool 0 init
+	PGPORT=$(free_port)
+	cat >pooler.ini <<-END
+		[databases]
+		* = host=127.0.0.1 port=$port
+		[pgbouncer]
+		listen_addr = 127.0.0.1
+		listen_port = $PGPORT
+		unix_socket_dir =
+		auth_type = any
+		pool_mode = transaction
+		server_reset_query =
+		default_pool_size = 2
+	END
+	sed -i "s/^\* = .*/& user=postgres/" pooler.ini
+	chmod 711 .
+	chmod 644 pooler.ini
+	(cd / && exec 3>&- && as_postgres pgbouncer \
+	    "$BATS_TEST_TMPDIR/pooler.ini") >pooler.log 2>&1 &
+	bg_pids+=("$!")
+	as postgres
+	wait_until 20 pooler_answers
+	run_tool 0 doctor
+	finding note pooler 'not told of a release'
+	no_finding '.*'
+	run_tool 0 init
+	works
+	eight_at_once
+	hold job
+	run_tool 75 run job touch ran
+	run_tool 0 revoke --wait 20s job
+	assert_ends 79 "$holder"
+	PGPORT=$port
+	as postgres
+	run_tool 0 doctor
+	assert_lacks "$stdout" pooler
+}
+
+pooler_answers() {
+	run_tool 0 status
+}
+
+# --- status ---
+
+@test "status shows what is held, asked to end, kept, left behind and free" {
+	run_tool 0 init
+	hold held --owner 'the label' -t 60s -r 20s
+	run_tool 0 status held
+	assert_matches "$stdout" \
+	    "held +held +the label +$holder +[0-9a-z]+ +$(cat held) +[0-9a-z]+ +-"
+	assert_equal "$(field held label)" '"the label"'
+	assert_equal "$(field held host)" "\"$(uname -n)\""
+	assert_equal "$(field held pid)" "$holder"
+	assert_equal "$(field held token)" "$(cat held)"
+	assert_matches "$(field held owner)" '^"the%20label:[0-9a-f]{32}"$'
+	assert_matches "$(field held acquired_at)" '^"20[0-9T:.-]+Z"$'
+	assert_matches "$(field held renewed_at)" '^"20[0-9T:.-]+Z"$'
+	assert_matches "$(field held expires_at)" '^"20[0-9T:.-]+Z"$'
+	assert_matches "$(field held expires_in_ms)" '^[1-5][0-9]{4}$'
+	assert_equal "$(field held last_run)" null
+	run_tool 0 revoke held
+	run_tool 0 status held
+	assert_matches "$stdout" "held +revoking +the label +$holder "
+	assert_equal "$(field held state)" '"revoking"'
+	# shellcheck disable=SC2046
+	kill -KILL $(test_processes)
+	admin "UPDATE leaserun SET expires_at = clock_timestamp()
+	    WHERE name = 'held'"
+	run_tool 0 status held
+	assert_matches "$stdout" "held +free +- .* $(cat held) +- +not released"
+	assert_equal "$(field held state)" '"free"'
+	assert_equal "$(field held unclean_end)" true
+	assert_equal "$(field held owner)" null
+	run_tool 7 run --min-hold 1h kept -- sh -c 'exit 7'
+	run_tool 0 status kept
+	assert_matches "$stdout" 'kept +min-hold .* exit 7 .* ago, ran '
+	assert_equal "$(field kept state)" '"min-hold"'
+	assert_matches "$(field kept expires_in_ms)" '^3[56][0-9]{5}$'
+	run_tool 0 run free true
+	run_tool 0 status free
+	assert_matches "$stdout" 'free +free +- .* exit 0 .* ago, ran '
+	assert_equal "$(field free status)" 0
+	assert_matches "$(field free ended_at)" '^"20[0-9T:.-]+Z"$'
+	assert_equal "$(field free expires_at)" null
+	run_tool 0 status
+	assert_equal "$(wc -l <<<"$stdout")" 4
+}
+
+@test "status of two thousand names" {
+	run_tool 0 init
+	admin "INSERT INTO leaserun (name, token, state, owner, label, host,
+	    expires_at, acquired_at) SELECT 'job-' || i, i, 'held', 'o:' || i,
+	    'label', 'host', clock_timestamp() + '1 hour', clock_timestamp()
+	    FROM generate_series(1, 2000) AS i"
+	run_tool 0 status >/dev/null
+	assert_equal "$(wc -l <<<"$stdout")" 2001
+	run_tool 0 status --json >/dev/null
+	assert_equal "$(grep -c '"state": "held"' <<<"$stdout")" 2000
+	run_tool 0 status job-7
+	assert_equal "$(wc -l <<<"$stdout")" 2
+}
+
+# shows_all COUNT: status is clean text and clean JSON of so many names.
+shows_all() {
+	run_tool 0 status >/dev/null
+	assert_equal "$(wc -l <<<"$stdout")" $(($1 + 1))
+	assert_equal "$(LC_ALL=C tr -d '\n\040-\176\200-\377' <<<"$stdout")" ''
+	iconv -f UTF-8 -t UTF-8 >/dev/null <<<"$stdout"
+	run_tool 0 status --json >/dev/null
+	assert_equal "$(LC_ALL=C tr -d '\n\040-\176\200-\377' <<<"$stdout")" ''
+	assert_equal "$(sql "SELECT json_array_length(\$json\$$stdout\$json\$)")" \
+	    "$1"
+}
+
+@test "what somebody wrote into the table by hand does no harm" {
+	local name
+
+	run_tool 0 init
+	admin "ALTER TABLE leaserun ALTER state DROP NOT NULL,
+	    ALTER owner DROP NOT NULL, ALTER expires_at DROP NOT NULL,
+	    ALTER token DROP NOT NULL"
+	admin "INSERT INTO leaserun (name, token, state, owner, expires_at,
+	    acquired_at, ttl_ms, hold_until, ran_ms, ended_at, label) VALUES
+	    ('ever', 1, 'held', 'x', 'infinity', 'infinity', 60000, NULL, 1,
+	    'infinity', E'\\x1b[31m'),
+	    ('for ever', 1, 'held', 'x', 'infinity', '-infinity', NULL, NULL,
+	    NULL, NULL, '%1B%5B31m'),
+	    ('far', 1, 'held', 'x', '294276-12-31', '4713-01-01 BC',
+	    9223372036854775807, NULL, 9223372036854775807, '-infinity', NULL),
+	    ('keep', 1, 'released', 'x', '-infinity', NULL, -1, 'infinity',
+	    -9223372036854775808, '294276-12-31', ''),
+	    ('null', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+	    ('half', 5, 'held', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+	    ('less', -5, 'odd', '', '4713-01-01 BC', NULL, NULL, NULL, NULL,
+	    NULL, E'\\xc3\\xa9'),
+	    ('most', 9223372036854775807, 'released', '', 'epoch', NULL, NULL,
+	    NULL, NULL, NULL, NULL),
+	    (E'\\x1b]0;title\\x07', 1, 'held', E'\\x1b[2J', 'infinity', 'epoch',
+	    0, NULL, NULL, NULL, repeat('%', 300)),
+	    ('%zz%', 1, 'held', repeat('o', 9000), 'infinity', 'epoch', 0, NULL,
+	    NULL, NULL, '%FF%C0'), (repeat('n', 2000), 1, 'forced', '', 'epoch',
+	    NULL, NULL, NULL, NULL, NULL, NULL),
+	    ('%1B%5B31m', 1, 'held', 'x', 'infinity', NULL, 0, NULL, NULL, NULL,
+	    NULL), (E'\\xc3\\xa9', 1, '', '', 'epoch', NULL, NULL, NULL, NULL,
+	    NULL, NULL)"
+	shows_all 13
+	run_tool 0 doctor
+	works
+	for name in ever 'for%20ever' far keep; do
+		run_tool 0 init
+		admin "UPDATE leaserun SET name = '$name'
+		    WHERE name = replace('$name', '%20', ' ')"
+		name=${name//%20/ }
+		run_tool 75 run -w 300ms "$name" touch ran
+		assert_lacks "$stderr" $'\033'
+		run_tool 75 check --token 7 "$name"
+		run_tool 0 revoke --force "$name"
+		[ "$(token "$name")" -ge 2 ]
+	done
+	for name in null half less; do
+		[ "$(token "$name")" -ge 1 ]
+	done
+	run_tool 78 run most touch ran
+	assert_contains "$stderr" 'can grow no more'
+	[ ! -e ran ]
+	shows_all 14
+}
+
+@test "names that are not UTF-8 in the table do no harm" {
+	local encoding
+
+	for encoding in SQL_ASCII LATIN1; do
+		db=e${BATS_TEST_NUMBER}_${encoding,,}
+		sql "CREATE DATABASE $db TEMPLATE template0 LOCALE 'C'
+		    ENCODING '$encoding'"
+		as postgres
+		run_tool 0 init
+		admin "INSERT INTO leaserun (name, token, label, state, owner,
+		    expires_at) VALUES (E'\\xe9', 1, E'\\xe9', 'held',
+		    E'\\xe9', 'infinity')"
+		shows_all 1
+		works
+	done
+}
