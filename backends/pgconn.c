@@ -164,7 +164,9 @@ collect(struct pgconn *c, int64_t deadline, PGresult *res[])
 		if (result != LEASERUN_OK)
 			return result;
 		if (pfd.revents == 0)
-			return broken(c, "the server does not answer");
+			return broken(c, c->before[0] != '\0' &&
+			    deadline - c->sent_ns < PGCONN_SHORT_NS ?
+			    c->before : "the server does not answer");
 		if ((pfd.revents & ~POLLOUT) != 0 &&
 		    PQconsumeInput(c->pg) == 0)
 			return broken(c, NULL);
@@ -186,6 +188,7 @@ send_one(struct pgconn *c, const char *sql, int nparams,
 static void
 begin_request(struct pgconn *c, unsigned int nparts)
 {
+	memcpy(c->before, c->text, sizeof(c->before));
 	c->state[0] = '\0';
 	c->text[0] = '\0';
 	c->is_in_doubt = false;

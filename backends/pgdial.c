@@ -13,7 +13,6 @@
 #define NS_PER_MS	INT64_C(1000000)
 #define DENIED_NS	INT64_C(5000000000)
 #define PARAMS_MAX	64
-#define SHORT_NS	(200 * NS_PER_MS)
 
 /* --- Texts --- */
 
@@ -183,11 +182,10 @@ established(struct pgconn *c)
 	return LEASERUN_OK;
 }
 
-/* A last try that had no time says less than the one before it. */
 static void
 no_answer(struct pgconn *c, const char *server, int64_t limit)
 {
-	if (limit < SHORT_NS && c->text[0] != '\0')
+	if (limit < PGCONN_SHORT_NS && c->text[0] != '\0')
 		c->host->error(c->host, "%s", c->text);
 	else
 		c->host->error(c->host, "no answer from the server at '%s'",

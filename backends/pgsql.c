@@ -86,7 +86,7 @@ const unsigned int pgsql_ncolumns =
 #define TAKE(timeline) \
     "UPDATE @ AS l SET" \
     " token = CASE WHEN " OWN " AND " LIVE " THEN l.token" \
-    "  ELSE greatest(greatest(l.token, 0) + 1" \
+    "  ELSE greatest(l.token + 1" \
     "   + CASE WHEN l.timeline <> t.line THEN " STEP " ELSE 0 END," \
     "   " LEAST " + 1) END," \
     " timeline = coalesce(t.line, l.timeline)," \

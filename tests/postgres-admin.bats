@@ -138,11 +138,17 @@ no_server() {
 
 # --- Settings of the server, the database and the role ---
 
-# eight_at_once: they all run, one after the other, and nothing is said.
+conflicts() {
+	grep -c 'could not serialize' "$PGDIR/../server.log" || :
+}
+
+# eight_at_once: they all run, one after the other, nothing is said, and nobody
+# had to try again.
 eight_at_once() {
 	local -a pids=()
-	local pid
+	local pid before
 
+	before=$(conflicts)
 	: >runs
 	for _ in {1..8}; do
 		bg "$LEASERUN" run -w 60s busy -- sh -c \
@@ -155,6 +161,7 @@ eight_at_once() {
 	assert_equal "$(wc -l <runs)" 8
 	assert_equal "$(sort -nu runs)" "$(cat runs)"
 	assert_equal "$(cat contenders)" ""
+	assert_equal "$(conflicts)" "$before"
 }
 
 @test "serializable and repeatable read by default, of database and role" {
@@ -461,16 +468,25 @@ hostile=("'); drop table leaserun; --" "\$1" '"' '%' 'a@b' 'Ä ö ü € 𝄞' '
 
 # --- init ---
 
+many_wait() {
+	[ "$(sql "SELECT count(*) FROM pg_stat_activity
+	    WHERE datname = '$db' AND wait_event_type = 'Lock'")" -ge 25 ]
+}
+
 @test "fifty at once on an empty database make one table" {
 	local -a pids=()
 	local pid
 
 	opts=(-o table=ops.lease)
+	# They all begin when this one gives up.
+	session first 'BEGIN; CREATE SCHEMA ops;'
 	for _ in {1..50}; do
 		bg "$LEASERUN" init --connect-timeout 20s "${opts[@]}" \
 		    >>init.out 2>&1
 		pids+=("$!")
 	done
+	wait_until 20 many_wait
+	timeout 10 sh -c 'echo "ROLLBACK; \q" >first.in'
 	for pid in "${pids[@]}"; do
 		assert_ends 0 "$pid" || { cat init.out; return 1; }
 	done
@@ -1113,6 +1129,15 @@ session() {
 	run_tool 75 run job touch ran
 	run_tool 0 revoke --wait 20s job
 	assert_ends 79 "$holder"
+	# It does not tell what it is connected to.
+	PGPORT=$port admin "ALTER DATABASE $db SET
+	    default_transaction_read_only = on"
+	PGPORT=$port admin "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+	    WHERE datname = '$db' AND pid <> pg_backend_pid()"
+	all_refuse 69 read-only
+	PGOPTIONS='-c default_transaction_read_only=off' psql -XAtq \
+	    -h "$PGDIR" -p "$port" -U postgres -d "$db" \
+	    -c "ALTER DATABASE $db RESET ALL"
 	PGPORT=$port
 	as postgres
 	run_tool 0 doctor
