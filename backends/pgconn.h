@@ -26,7 +26,7 @@ struct pgconn {
 	int64_t		 answer_ns;	/* the longest silence */
 	char		 text[LEASERUN_ERROR_SIZE];	/* of the last error */
 	char		 state[PGCONN_STATE_SIZE];	/* SQLSTATE, or "" */
-	char		 before[LEASERUN_ERROR_SIZE];	/* text of the one before */
+	char		 before[LEASERUN_ERROR_SIZE];	/* the last but one */
 	int64_t		 denied_until;	/* no hammering */
 	bool		 is_in_flight;	/* an answer is due that nobody wants */
 	bool		 is_listening;
