@@ -207,7 +207,7 @@ stop_walwriter() {
 	as postgres
 	run_tool 0 init
 	sql "CREATE ROLE lax LOGIN; ALTER ROLE lax SET synchronous_commit =
-	    'local'; GRANT SELECT, INSERT, UPDATE ON leaserun TO lax"
+	    'off'; GRANT SELECT, INSERT, UPDATE ON leaserun TO lax"
 	eight_at_once
 	last=$(token job)
 	for setting in postgres lax; do
