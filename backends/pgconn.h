@@ -13,6 +13,8 @@
 #include "pgurl.h"
 
 #define PGCONN_STATE_SIZE	6	/* SQLSTATE */
+/* A last try that had no more time says less than the one before it. */
+#define PGCONN_SHORT_NS		INT64_C(200000000)
 
 struct pgconn {
 	const struct leaserun_host *host;
@@ -24,6 +26,7 @@ struct pgconn {
 	int64_t		 answer_ns;	/* the longest silence */
 	char		 text[LEASERUN_ERROR_SIZE];	/* of the last error */
 	char		 state[PGCONN_STATE_SIZE];	/* SQLSTATE, or "" */
+	char		 before[LEASERUN_ERROR_SIZE];	/* the last but one */
 	int64_t		 denied_until;	/* no hammering */
 	bool		 is_in_flight;	/* an answer is due that nobody wants */
 	bool		 is_listening;
@@ -75,6 +78,9 @@ enum leaserun_result pgconn_say(struct pgconn *, const char *sql,
  */
 enum leaserun_result pgconn_wait(struct pgconn *, const char *payload,
 	    int64_t until);
+
+/* What the SQLSTATE means: DENIED, MISCONFIGURED, else UNAVAILABLE. */
+enum leaserun_result pgconn_classify(const struct pgconn *);
 
 /* The error text of the last answer, for host->error. */
 const char *pgconn_text(const struct pgconn *);

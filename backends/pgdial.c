@@ -148,8 +148,7 @@ failed(struct pgconn *c)
 	}
 	if (strstr(c->text, "no password supplied") != NULL)
 		return LEASERUN_DENIED;
-	return strncmp(c->state, "3D", 2) == 0 ? LEASERUN_MISCONFIGURED :
-	    LEASERUN_UNAVAILABLE;
+	return pgconn_classify(c);
 }
 
 /* Known at once where the server tells it at the start of a session. */
@@ -167,9 +166,13 @@ is_read_only(const PGconn *pg)
 static enum leaserun_result
 established(struct pgconn *c)
 {
+	char text[LEASERUN_ERROR_SIZE];
+
 	if (is_read_only(c->pg)) {
-		c->host->error(c->host, "the server at '%s' is a standby or "
-		    "read-only, it grants no leases", PQhost(c->pg));
+		snprintf(text, sizeof(text), "the server at '%s' is a standby "
+		    "or read-only, it grants no leases", PQhost(c->pg));
+		pgdial_keep_text(c, text);
+		c->host->error(c->host, "%s", c->text);
 		pgconn_close(c);
 		return LEASERUN_UNAVAILABLE;
 	}
@@ -179,11 +182,22 @@ established(struct pgconn *c)
 	return LEASERUN_OK;
 }
 
+static void
+no_answer(struct pgconn *c, const char *server, int64_t limit)
+{
+	if (limit < PGCONN_SHORT_NS && c->text[0] != '\0')
+		c->host->error(c->host, "%s", c->text);
+	else
+		c->host->error(c->host, "no answer from the server at '%s'",
+		    server);
+}
+
 static enum leaserun_result
 connect_address(struct pgconn *c, const struct pgurl_host *h,
     const char *address, int64_t deadline)
 {
 	PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+	int64_t limit = deadline - c->host->now();
 	enum leaserun_result result;
 	struct pollfd pfd;
 
@@ -201,9 +215,8 @@ connect_address(struct pgconn *c, const struct pgurl_host *h,
 		pfd.events = status == PGRES_POLLING_READING ? POLLIN : POLLOUT;
 		result = c->host->wait(c->host, &pfd, 1, deadline);
 		if (result == LEASERUN_OK && pfd.revents == 0) {
-			c->host->error(c->host, "no answer from the server at "
-			    "'%s'", address != NULL ? address :
-			    h->name != NULL ? h->name : PQhost(c->pg));
+			no_answer(c, address != NULL ? address :
+			    h->name != NULL ? h->name : PQhost(c->pg), limit);
 			result = LEASERUN_UNAVAILABLE;
 		}
 		if (result != LEASERUN_OK) {

@@ -10,7 +10,8 @@
 #include <time.h>
 
 #include "pgdoctor.h"
-#include "pginit.h"
+#include "pgexplain.h"
+#include "pglayout.h"
 
 #define NS_PER_MS	INT64_C(1000000)
 #define TRIPS		5
@@ -32,15 +33,17 @@ static const char server_sql[] =
     " current_setting('synchronous_standby_names'),"
     " current_setting('fsync'), current_setting('full_page_writes'),"
     " current_setting('max_connections')::int,"
-    " (SELECT count(*) FROM pg_stat_activity"
-    "  WHERE backend_type = 'client backend'),"
+    " (SELECT sum(numbackends) FROM pg_stat_database),"
     " current_user::text,"
-    " coalesce((SELECT max(extract(epoch FROM clock_timestamp()"
-    "  - xact_start))::bigint FROM pg_stat_activity"
-    "  WHERE backend_type = 'client backend'), 0), pg_backend_pid()";
+    " extract(epoch FROM clock_timestamp() - least((SELECT min(xact_start)"
+    "  FROM pg_stat_activity WHERE backend_type = 'client backend'),"
+    "  (SELECT min(prepared) FROM pg_prepared_xacts),"
+    "  clock_timestamp()))::bigint, pg_backend_pid(),"
+    " pg_has_role('pg_read_all_stats', 'USAGE'), quote_ident(current_user)";
 
 enum { SERVER_VERSION, VERSION_NUMBER, CLOCK, STANDBYS, FSYNC, FULL_PAGES,
-    MAX_CONNECTIONS, CONNECTIONS, USER, OLDEST, BACKEND };
+    MAX_CONNECTIONS, CONNECTIONS, USER, OLDEST, BACKEND,
+    SEES_ALL, ROLE };
 
 static const char timeline_sql[] =
     "SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))"
@@ -49,13 +52,15 @@ static const char timeline_sql[] =
 static const char rights_sql[] =
     "SELECT has_table_privilege($1::text, 'SELECT'),"
     " has_table_privilege($1::text, 'INSERT'),"
-    " has_table_privilege($1::text, 'UPDATE')";
+    " has_table_privilege($1::text, 'UPDATE'),"
+    " quote_ident(current_user), row_security_active($1::text)";
 
 static const char table_sql[] =
     "SELECT count(*), count(*) FILTER (WHERE l.state = 'held'"
     "  AND l.expires_at > clock_timestamp()),"
     " count(*) FILTER (WHERE l.state = 'held' AND l.expires_at >"
-    "  clock_timestamp() + (l.ttl_ms + 1000) * interval '1 ms'),"
+    "  clock_timestamp() + (least(l.ttl_ms, 3000000000000) + 1000)"
+    "  * interval '1 ms'),"
     " coalesce(max(l.token) FILTER (WHERE l.name = ''), 0),"
     " pg_relation_size(to_regclass($1))"
     " FROM @ AS l";
@@ -79,8 +84,12 @@ query(const struct report *r, const char *sql, const char *param,
 {
 	const char *const params[] = { param };
 	const struct pgstatement s = { sql, params, param == NULL ? 0 : 1 };
+	enum leaserun_result result;
 
-	return pgconn_run(&r->p->conn, &s, 1, deadline, res);
+	result = pgconn_run(&r->p->conn, &s, 1, deadline, res);
+	if (result == LEASERUN_DENIED || result == LEASERUN_MISCONFIGURED)
+		pgexplain(r->p);
+	return result;
 }
 
 static int64_t
@@ -152,8 +161,12 @@ say_connections(const struct report *r, const PGresult *res)
 	if (number(res, OLDEST) > OLD_S)
 		say(r, LEASERUN_WARN, "old transaction", "one has been open "
 		    "for %" PRId64 " s: while it is, each heartbeat leaves a "
-		    "dead row; end it (pg_stat_activity)",
-		    number(res, OLDEST));
+		    "dead row; end it (pg_stat_activity, "
+		    "pg_prepared_xacts)", number(res, OLDEST));
+	else if (strcmp(PQgetvalue(res, 0, SEES_ALL), "t") != 0)
+		say(r, LEASERUN_NOTE, "old transaction", "those of other roles "
+		    "cannot be seen; GRANT pg_read_all_stats TO %s",
+		    PQgetvalue(res, 0, ROLE));
 }
 
 static void
@@ -200,7 +213,9 @@ check_timeline(const struct report *r, int64_t deadline)
 	enum leaserun_result result;
 	PGresult *res;
 
-	result = query(r, timeline_sql, NULL, deadline, &res);
+	const struct pgstatement s = { timeline_sql, NULL, 0 };
+
+	result = pgconn_run(&r->p->conn, &s, 1, deadline, &res);
 	if (result == LEASERUN_OK) {
 		say(r, LEASERUN_GOOD, "timeline", "%s; tokens grow over a "
 		    "promotion", PQgetvalue(res, 0, 0));
@@ -211,9 +226,9 @@ check_timeline(const struct report *r, int64_t deadline)
 		return result;
 	say(r, LEASERUN_WARN, "timeline", "cannot be read (%s): after the "
 	    "promotion of a standby that missed grants, tokens may repeat; "
-	    "GRANT EXECUTE ON FUNCTION pg_walfile_name, pg_current_wal_lsn, or "
-	    "run 'leaserun init --raise-token' after each promotion",
-	    r->p->conn.text);
+	    "GRANT EXECUTE ON FUNCTION pg_walfile_name(pg_lsn), "
+	    "pg_current_wal_lsn() TO PUBLIC, or run 'leaserun init "
+	    "--raise-token' after each promotion", r->p->conn.text);
 	return LEASERUN_OK;
 }
 
@@ -222,32 +237,17 @@ check_timeline(const struct report *r, int64_t deadline)
 static bool
 check_layout(const struct report *r, const struct pglayout *layout)
 {
-	const char *table = r->p->url.table;
+	char text[LEASERUN_ERROR_SIZE];
 	unsigned int i;
 	bool ok = true;
 
-	if (!layout->has_table) {
-		say(r, LEASERUN_BAD, "table", "%s is not there; run 'leaserun "
-		    "init'", table);
-		return false;
-	}
-	for (i = 0; i < pgsql_ncolumns; i++) {
-		if ((layout->missing & UINT32_C(1) << i) != 0)
-			say(r, LEASERUN_BAD, "table", "%s has no column %s; "
-			    "run 'leaserun init'", table,
-			    pgsql_columns[i].name);
-		else if ((layout->mistyped & UINT32_C(1) << i) != 0)
-			say(r, LEASERUN_BAD, "table", "column %s of %s is %s "
-			    "and has to be %s", pgsql_columns[i].name, table,
-			    layout->types[i], pgsql_columns[i].type);
-		else
+	for (i = 0; i < PGLAYOUT_PARTS; i++) {
+		if (!pglayout_wrong(r->p, layout, i, text, sizeof(text)))
 			continue;
+		say(r, LEASERUN_BAD, "table", "%s", text);
 		ok = false;
 	}
-	if (!layout->has_key)
-		say(r, LEASERUN_BAD, "table", "%s has no unique index on "
-		    "name; run 'leaserun init'", table);
-	return ok && layout->has_key;
+	return ok;
 }
 
 static enum leaserun_result
@@ -271,8 +271,14 @@ check_rights(const struct report *r, int64_t deadline, bool *ok)
 		if (strcmp(PQgetvalue(res, 0, i), "t") == 0)
 			continue;
 		say(r, LEASERUN_BAD, "rights", "no %s on %s; its owner runs: "
-		    "GRANT SELECT, INSERT, UPDATE ON %s TO ...", rights[i],
-		    r->p->url.table, r->p->url.table);
+		    "GRANT SELECT, INSERT, UPDATE ON %s TO %s", rights[i],
+		    r->p->url.table, r->p->url.table, PQgetvalue(res, 0, 3));
+		*ok = false;
+	}
+	if (strcmp(PQgetvalue(res, 0, 4), "t") == 0) {
+		say(r, LEASERUN_BAD, "rights", "row security would hide rows; "
+		    "its owner runs: ALTER TABLE %s DISABLE ROW LEVEL SECURITY",
+		    r->p->url.table);
 		*ok = false;
 	}
 	if (*ok)
@@ -313,7 +319,11 @@ check_table(const struct report *r, int64_t deadline)
 	enum leaserun_result result;
 	bool ok = false;
 
-	result = pginit_look(r->p, deadline, &layout);
+	result = pglayout_look(r->p, deadline, &layout);
+	if (result == LEASERUN_DENIED) {
+		pgexplain(r->p);
+		return result;
+	}
 	if (result != LEASERUN_OK || !check_layout(r, &layout))
 		return result;
 	result = check_rights(r, deadline, &ok);

@@ -11,6 +11,7 @@
 
 #include "pgexplain.h"
 #include "pginit.h"
+#include "pglayout.h"
 
 #define STATEMENTS	40
 #define TRIES		20
@@ -32,20 +33,6 @@ static const char floor_sql[] =
     "INSERT INTO @ AS l (name, token) VALUES ('', $1::bigint)"
     " ON CONFLICT (name) DO UPDATE SET"
     " token = greatest(l.token, excluded.token)";
-
-static const char look_sql[] =
-    "SELECT ($2::text IS NULL OR EXISTS (SELECT 1 FROM pg_namespace"
-    "  WHERE nspname = $2::text))::text,"
-    " (to_regclass($1) IS NOT NULL)::text,"
-    " EXISTS (SELECT 1 FROM pg_index AS i JOIN pg_attribute AS k"
-    "  ON k.attrelid = i.indrelid AND k.attnum = i.indkey[0]"
-    "  WHERE i.indrelid = to_regclass($1) AND i.indisunique AND i.indisvalid"
-    "  AND i.indpred IS NULL AND i.indnkeyatts = 1"
-    "  AND k.attname = 'name')::text,"
-    " a.attname, format_type(a.atttypid, a.atttypmod)"
-    " FROM (SELECT 1) AS one LEFT JOIN pg_attribute AS a"
-    " ON a.attrelid = to_regclass($1) AND a.attnum > 0"
-    " AND NOT a.attisdropped";
 
 /* The statements to run, each owned. */
 struct script {
@@ -78,51 +65,6 @@ script_clear(struct script *s)
 		free(s->sql[--s->n]);
 }
 
-/* --- What there is --- */
-
-static void
-look_at_column(struct pglayout *layout, const char *name, const char *type)
-{
-	unsigned int i;
-
-	for (i = 0; i < pgsql_ncolumns; i++) {
-		if (strcmp(pgsql_columns[i].name, name) != 0)
-			continue;
-		layout->missing &= ~(UINT32_C(1) << i);
-		if (strcmp(pgsql_columns[i].type, type) == 0)
-			continue;
-		layout->mistyped |= UINT32_C(1) << i;
-		snprintf(layout->types[i], sizeof(layout->types[i]), "%s",
-		    type);
-	}
-}
-
-enum leaserun_result
-pginit_look(struct postgres *p, int64_t deadline, struct pglayout *layout)
-{
-	const char *const params[] = { p->url.table, p->url.schema };
-	const struct pgstatement s = { look_sql, params, 2 };
-	enum leaserun_result result;
-	PGresult *res;
-	int i;
-
-	memset(layout, 0, sizeof(*layout));
-	result = pgconn_run(&p->conn, &s, 1, deadline, &res);
-	if (result != LEASERUN_OK) {
-		pgexplain(p);
-		return result;
-	}
-	layout->has_schema = strcmp(PQgetvalue(res, 0, 0), "true") == 0;
-	layout->has_table = strcmp(PQgetvalue(res, 0, 1), "true") == 0;
-	layout->has_key = strcmp(PQgetvalue(res, 0, 2), "true") == 0;
-	layout->missing = (UINT32_C(1) << pgsql_ncolumns) - 1;
-	for (i = 0; i < PQntuples(res); i++)
-		look_at_column(layout, PQgetvalue(res, i, 3),
-		    PQgetvalue(res, i, 4));
-	PQclear(res);
-	return LEASERUN_OK;
-}
-
 /* --- What is to be done --- */
 
 static void
@@ -150,7 +92,7 @@ add_changes(struct script *s, const struct postgres *p,
 	unsigned int i;
 
 	if (!layout->has_schema)
-		add(s, "CREATE SCHEMA IF NOT EXISTS \"%s\"", p->url.schema);
+		add(s, "CREATE SCHEMA IF NOT EXISTS %s", p->url.quoted);
 	if (!layout->has_table) {
 		add_table(s, p);
 		return;
@@ -170,16 +112,14 @@ add_changes(struct script *s, const struct postgres *p,
 static enum leaserun_result
 refuse_types(const struct postgres *p, const struct pglayout *layout)
 {
+	char text[LEASERUN_ERROR_SIZE];
 	unsigned int i;
 
 	for (i = 0; i < pgsql_ncolumns; i++) {
 		if ((layout->mistyped & UINT32_C(1) << i) == 0)
 			continue;
-		p->host->error(p->host, "column \"%s\" of table %s is %s and "
-		    "has to be %s; run: ALTER TABLE %s ALTER COLUMN \"%s\" "
-		    "TYPE %s", pgsql_columns[i].name, p->url.table,
-		    layout->types[i], pgsql_columns[i].type, p->url.table,
-		    pgsql_columns[i].name, pgsql_columns[i].type);
+		pglayout_wrong(p, layout, i, text, sizeof(text));
+		p->host->error(p->host, "%s", text);
 		return LEASERUN_MISCONFIGURED;
 	}
 	return LEASERUN_OK;
@@ -257,7 +197,7 @@ say(const struct postgres *p, const struct pglayout *layout,
 	char line[512];
 
 	if (!layout->has_schema) {
-		snprintf(line, sizeof(line), "made '%s'", p->url.schema);
+		snprintf(line, sizeof(line), "%s made", p->url.quoted);
 		fn(arg, LEASERUN_GOOD, "schema", line);
 	}
 	snprintf(line, sizeof(line), "%s %s", p->url.table,
@@ -276,6 +216,44 @@ say(const struct postgres *p, const struct pglayout *layout,
 	}
 }
 
+/* Several rows for a name: only people know which of them counts. */
+static bool
+is_twice(const struct postgres *p, const struct pglayout *layout)
+{
+	return layout->has_table && !layout->has_key &&
+	    strcmp(p->conn.state, "23505") == 0;
+}
+
+static void
+explain_twice(struct postgres *p)
+{
+	p->host->error(p->host, "table %s has several rows for one name (%s); "
+	    "keep the one with the highest token of each and delete the "
+	    "others, then run 'leaserun init'", p->url.table, p->conn.text);
+	p->conn.state[0] = '\0';		/* not a race */
+}
+
+/* What a role needs that may not make the table itself. */
+static void
+print_for_others(const struct postgres *p, const struct script *s,
+    const struct pglayout *layout, uint64_t token, leaserun_line_fn *fn,
+    void *arg)
+{
+	char line[512];
+
+	print(p, s, token, fn, arg);
+	if (p->url.quoted != NULL) {
+		snprintf(line, sizeof(line), "GRANT USAGE ON SCHEMA %s TO %s;",
+		    p->url.quoted, layout->role);
+		fn(arg, LEASERUN_GOOD, NULL, line);
+	}
+	snprintf(line, sizeof(line), "GRANT SELECT, INSERT, UPDATE ON %s TO "
+	    "%s;", p->url.table, layout->role);
+	fn(arg, LEASERUN_GOOD, NULL, line);
+	p->host->error(p->host, "not allowed to make or change the table (%s); "
+	    "have a role that may run the statements above", p->conn.text);
+}
+
 static enum leaserun_result
 init_once(struct postgres *p, const struct leaserun_init *init,
     int64_t deadline, leaserun_line_fn *fn, void *arg)
@@ -284,7 +262,9 @@ init_once(struct postgres *p, const struct leaserun_init *init,
 	struct pglayout layout;
 	enum leaserun_result result;
 
-	result = pginit_look(p, deadline, &layout);
+	result = pglayout_look(p, deadline, &layout);
+	if (result == LEASERUN_DENIED || result == LEASERUN_MISCONFIGURED)
+		pgexplain(p);
 	if (result != LEASERUN_OK)
 		return result;
 	if ((result = refuse_types(p, &layout)) != LEASERUN_OK)
@@ -297,12 +277,12 @@ init_once(struct postgres *p, const struct leaserun_init *init,
 			result = change(p, &s, init->raise_token, deadline);
 		if (result == LEASERUN_OK)
 			say(p, &layout, &s, init->raise_token, fn, arg);
-		else if (result == LEASERUN_DENIED && s.n > 0) {
-			print(p, &s, init->raise_token, fn, arg);
-			p->host->error(p->host, "not allowed to make or change "
-			    "the table (%s); have a role that may run the "
-			    "statements above", p->conn.text);
-		} else if (result != LEASERUN_INTERRUPTED)
+		else if (is_twice(p, &layout))
+			explain_twice(p);
+		else if (result == LEASERUN_DENIED && s.n > 0)
+			print_for_others(p, &s, &layout, init->raise_token, fn,
+			    arg);
+		else if (result != LEASERUN_INTERRUPTED)
 			pgexplain(p);
 	}
 	script_clear(&s);

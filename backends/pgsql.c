@@ -44,8 +44,22 @@ const unsigned int pgsql_ncolumns =
 #define AFTER(ms) "clock_timestamp() + " ms "::bigint * interval '1 ms'"
 #define EPOCH(t) "extract(epoch FROM " t ")::text"
 
-/* Their types are looked at here, since any kind of time would compare. */
+/*
+ * Times without a zone would compare, but not with what is meant, and what is
+ * needed to release a lease is missed too late.  Where something is granted or
+ * asked for, that is an error which undoes it.
+ */
 #define TYPES	"l.expires_at, l.hold_until"
+#define IS(column, type) "pg_typeof(l." column ") = '" type "'::regtype"
+#define CHECK \
+    "1 / (" IS("token", "int8") " AND " IS("revoke_token", "int8") \
+    " AND " IS("expires_at", "timestamptz") \
+    " AND " IS("hold_until", "timestamptz") \
+    " AND " IS("ended_at", "timestamptz") " AND " IS("end_status", "int4") \
+    " AND " IS("ran_ms", "int8") ")::int"
+
+/* What someone wrote by hand; more has no room in nanoseconds. */
+#define TTL	"least(l.ttl_ms, 3000000000000)"
 
 /*
  * The name is free: nobody holds it, or no longer.  UPDATE tests this without
@@ -57,8 +71,9 @@ const unsigned int pgsql_ncolumns =
  * a step of 2^44 is more than could have been.  A new row starts with the time
  * in milliseconds, and with all steps that a lost row could have had.
  */
-#define LIVE	"l.state = 'held' AND l.expires_at > clock_timestamp()"
-#define OWN	"l.state = 'held' AND l.owner = $2"
+#define LIVE \
+    "(l.state = 'held' AND l.expires_at > clock_timestamp()) IS TRUE"
+#define OWN	"(l.state = 'held' AND l.owner = $2) IS TRUE"
 #define STEP	"17592186044416"
 #define LEAST	"coalesce((SELECT f.token FROM @ AS f WHERE f.name = ''), 0)"
 #define FROM(column) \
@@ -66,13 +81,14 @@ const unsigned int pgsql_ncolumns =
     " WHEN l.state = 'held' THEN l." column " END,"
 #define GRANTED \
     "RETURNING l.token, l.from_owner, l.from_label, l.from_host," \
-    " l.from_token, " TYPES
+    " l.from_token, " CHECK
 
 #define TAKE(timeline) \
     "UPDATE @ AS l SET" \
     " token = CASE WHEN " OWN " AND " LIVE " THEN l.token" \
-    "  ELSE greatest(l.token + 1 + CASE WHEN l.timeline <> t.line" \
-    "   THEN " STEP " ELSE 0 END, " LEAST " + 1) END," \
+    "  ELSE greatest(l.token + 1" \
+    "   + CASE WHEN l.timeline <> t.line THEN " STEP " ELSE 0 END," \
+    "   " LEAST " + 1) END," \
     " timeline = coalesce(t.line, l.timeline)," \
     FROM("owner") FROM("label") FROM("host") FROM("token") \
     " revoke_token = CASE WHEN " OWN " AND " LIVE " THEN l.revoke_token END," \
@@ -118,9 +134,9 @@ const char pgsql_add_plain[] = ADD("NULL::bigint");
  * went back, and the end is put where it is at the latest.
  */
 const char pgsql_mend[] =
-    "UPDATE @ AS l SET expires_at = " AFTER("l.ttl_ms")
+    "UPDATE @ AS l SET expires_at = " AFTER(TTL)
     " WHERE l.name = $1 AND l.state = 'held'"
-    " AND l.expires_at > " AFTER("(l.ttl_ms + 1000)");
+    " AND l.expires_at > " AFTER("(" TTL " + 1000)");
 
 /* Whoever listens is told when a name may have become free. */
 #define TOLD	"RETURNING pg_notify('" PGSQL_CHANNEL "', l.name)"
@@ -168,12 +184,12 @@ enum column {
 
 const char pgsql_revoke[] =
     "UPDATE @ AS l SET revoke_token = l.token"
-    " WHERE l.name = $1 AND " LIVE " AND " MEANT " RETURNING l.token";
+    " WHERE l.name = $1 AND " LIVE " AND " MEANT " RETURNING " CHECK;
 
 const char pgsql_force[] =
     "UPDATE @ AS l SET state = 'forced', expires_at = clock_timestamp(),"
     " hold_until = NULL WHERE l.name = $1 AND ((" LIVE ")"
-    "  OR l.hold_until > clock_timestamp()) AND " MEANT " " TOLD;
+    "  OR l.hold_until > clock_timestamp()) AND " MEANT " " TOLD ", " CHECK;
 
 /* Who keeps a row locked: the transaction that is written in it. */
 const char pgsql_blocker[] =
@@ -207,6 +223,8 @@ pgsql_for(const char *sql, const char *table)
 /* --- Rows --- */
 
 #define TIMESTAMPTZ	1184		/* its fixed number in pg_type */
+/* The year 2200; in nanoseconds, what is left until then has room. */
+#define FAR_MS		INT64_C(7258118400000)
 
 /* A number, or `absent' for NULL. */
 static int64_t
@@ -215,6 +233,21 @@ number(const PGresult *res, int n, int column, int64_t absent)
 	if (PQgetisnull(res, n, column))
 		return absent;
 	return strtoll(PQgetvalue(res, n, column), NULL, 10);
+}
+
+/* Nobody was granted one below 1. */
+static uint64_t
+token_at(const PGresult *res, int n, int column)
+{
+	int64_t token = number(res, n, column, 0);
+
+	return token < 0 ? 0 : (uint64_t)token;
+}
+
+static int64_t
+bounded(int64_t ms)
+{
+	return ms < -FAR_MS ? -FAR_MS : ms > FAR_MS ? FAR_MS : ms;
 }
 
 /* Seconds with a fraction, in milliseconds; 0: NULL. */
@@ -226,7 +259,7 @@ milliseconds(const PGresult *res, int n, int column)
 	int64_t ms = 0, scale = 100;
 
 	if (strchr(text, 'I') != NULL)		/* Infinity */
-		return text[0] == '-' ? 0 : INT64_MAX / 4;
+		return text[0] == '-' ? 0 : FAR_MS;
 	ms = strtoll(text, &end, 10) * 1000;
 	if (*end == '.') {
 		for (end++; scale > 0 && *end >= '0' && *end <= '9'; end++) {
@@ -234,7 +267,7 @@ milliseconds(const PGresult *res, int n, int column)
 			scale /= 10;
 		}
 	}
-	return ms;
+	return bounded(ms);
 }
 
 static void
@@ -244,13 +277,13 @@ text(const PGresult *res, int n, int column, char *to, size_t size)
 }
 
 static bool
-check_types(const PGresult *res, int first, const char **wrong)
+check_types(const PGresult *res, const char **wrong)
 {
 	*wrong = "expires_at";
-	if (PQftype(res, first) != TIMESTAMPTZ)
+	if (PQftype(res, TYPE_EXPIRES) != TIMESTAMPTZ)
 		return false;
 	*wrong = "hold_until";
-	return PQftype(res, first + 1) == TIMESTAMPTZ;
+	return PQftype(res, TYPE_HOLD) == TIMESTAMPTZ;
 }
 
 static int
@@ -300,7 +333,7 @@ read_end(const PGresult *res, int n, struct leaserun_entry *e)
 	e->has_end = !PQgetisnull(res, n, ENDED);
 	e->end_status = (int)number(res, n, END_STATUS, 0);
 	e->end_ms = milliseconds(res, n, ENDED);
-	e->ran_ms = number(res, n, RAN, 0);
+	e->ran_ms = bounded(number(res, n, RAN, 0));
 }
 
 /* Who has it; nobody, if it is free. */
@@ -342,7 +375,7 @@ pgsql_read(const PGresult *res, int n, struct pgsql_row *row,
 	bool is_revoked;
 
 	memset(row, 0, sizeof(*row));
-	if (!check_types(res, TYPE_EXPIRES, wrong))
+	if (!check_types(res, wrong))
 		return false;
 	row->is_held = strcmp(state, "held") == 0;
 	row->is_forced = strcmp(state, "forced") == 0;
@@ -353,8 +386,8 @@ pgsql_read(const PGresult *res, int n, struct pgsql_row *row,
 	row->is_live = row->is_held && row->left_ms > 0;
 	text(res, n, OWNER, row->owner, sizeof(row->owner));
 	text(res, n, NAME, e->name, sizeof(e->name));
-	e->token = (uint64_t)number(res, n, TOKEN, 0);
-	is_revoked = (uint64_t)number(res, n, REVOKE, 0) == e->token;
+	e->token = token_at(res, n, TOKEN);
+	is_revoked = token_at(res, n, REVOKE) == e->token;
 	e->state = row->is_live ? (is_revoked ? LEASERUN_REVOKING :
 	    LEASERUN_BUSY) : row->hold_ms > 0 ? LEASERUN_HOLDING :
 	    LEASERUN_FREE;
@@ -364,19 +397,16 @@ pgsql_read(const PGresult *res, int n, struct pgsql_row *row,
 	return true;
 }
 
-bool
+void
 pgsql_read_grant(const PGresult *res, uint64_t *token,
-    struct leaserun_entry *from, const char **wrong)
+    struct leaserun_entry *from)
 {
-	if (!check_types(res, 5, wrong))
-		return false;
-	*token = (uint64_t)number(res, 0, 0, 0);
+	*token = token_at(res, 0, 0);
 	memset(from, 0, sizeof(*from));
 	text(res, 0, 1, from->owner, sizeof(from->owner));
 	decode(PQgetvalue(res, 0, 2), from->label, sizeof(from->label));
 	decode(PQgetvalue(res, 0, 3), from->host, sizeof(from->host));
-	from->token = (uint64_t)number(res, 0, 4, 0);
-	return true;
+	from->token = token_at(res, 0, 4);
 }
 
 void

@@ -64,8 +64,8 @@ bool	pgsql_read(const PGresult *, int n, struct pgsql_row *,
  * Reads what pgsql_take or pgsql_add granted, in the same way: the token, and
  * from whom it was taken.
  */
-bool	pgsql_read_grant(const PGresult *, uint64_t *token,
-	    struct leaserun_entry *from, const char **wrong);
+void	pgsql_read_grant(const PGresult *, uint64_t *token,
+	    struct leaserun_entry *from);
 
 /* Reads the answer of pgsql_renew: what is left, and whether to end. */
 void	pgsql_read_renewal(const PGresult *, int64_t *left_ms, bool *revoke);

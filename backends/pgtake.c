@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pgexplain.h"
 #include "pgtake.h"
 
 #define NS_PER_MS	INT64_C(1000000)
@@ -65,22 +64,17 @@ wanted_init(struct wanted *w, const struct leaserun_request *r)
 	w->params[6] = number(w->hold, r->min_hold_ns / NS_PER_MS);
 }
 
-static enum leaserun_result
-read_grant(struct postgres *p, const struct leaserun_request *r,
+static void
+read_grant(const struct postgres *p, const struct leaserun_request *r,
     const PGresult *res, struct leaserun_grant *grant)
 {
 	struct leaserun_grant got = { .sent_ns = p->conn.sent_ns,
 	    .ttl_ns = r->ttl_ns, .hold_fd = -1 };
-	const char *wrong;
 
-	if (!pgsql_read_grant(res, &got.token, &got.previous, &wrong)) {
-		pgexplain_column(p, wrong);
-		return LEASERUN_MISCONFIGURED;
-	}
+	pgsql_read_grant(res, &got.token, &got.previous);
 	got.took_over = got.previous.owner[0] != '\0';
 	snprintf(got.previous.name, sizeof(got.previous.name), "%s", r->name);
 	*grant = got;
-	return LEASERUN_OK;
 }
 
 /*
@@ -106,7 +100,7 @@ add_or_look(struct postgres *p, const struct leaserun_request *r,
 		return result;
 	memset(row, 0, sizeof(*row));	/* free, if it is not there */
 	if (PQntuples(res[0]) > 0)
-		result = read_grant(p, r, res[0], grant);
+		read_grant(p, r, res[0], grant);
 	else {
 		if (PQntuples(res[2]) > 0)
 			result = postgres_row(p, res[2], 0, row);
@@ -134,7 +128,7 @@ take(struct postgres *p, const struct leaserun_request *r, int64_t deadline,
 	if (result != LEASERUN_OK)
 		return result;
 	if (PQntuples(res) > 0)
-		result = read_grant(p, r, res, grant);
+		read_grant(p, r, res, grant);
 	else
 		result = add_or_look(p, r, &w, deadline, grant, row);
 	PQclear(res);

@@ -168,6 +168,17 @@ quote(char **to, const char *part, size_t len)
 	return true;
 }
 
+static void
+free_table(struct pgurl *url)
+{
+	free(url->table);
+	free(url->schema);
+	free(url->quoted);
+	free(url->list);
+	url->table = url->schema = url->quoted = url->list = NULL;
+	url->name = NULL;
+}
+
 /* SCHEMA.TABLE or TABLE, as they are in the catalog. */
 static enum leaserun_result
 set_table(struct pgurl *url, const struct leaserun_host *host,
@@ -178,21 +189,23 @@ set_table(struct pgurl *url, const struct leaserun_host *host,
 	char *to;
 	bool ok;
 
-	free(url->table);
-	free(url->schema);
-	url->schema = NULL;
+	free_table(url);
 	to = url->table = malloc(2 * strlen(name) + 6);
-	if (to == NULL)
+	url->list = strdup(name);
+	if (to == NULL || url->list == NULL)
 		return no_memory(host);
+	url->name = url->list;
 	ok = strchr(name, '@') == NULL;
 	if (dot != NULL) {
-		if ((url->schema = strndup(name, len)) == NULL)
-			return no_memory(host);
 		ok = ok && quote(&to, name, len);
+		url->schema = strndup(name, len);
+		url->quoted = strndup(url->table, (size_t)(to - url->table));
+		if (url->schema == NULL || url->quoted == NULL)
+			return no_memory(host);
+		url->name += len + 1;
 		*to++ = '.';
-		name = dot + 1;
 	}
-	ok = ok && quote(&to, name, strlen(name));
+	ok = ok && quote(&to, url->name, strlen(url->name));
 	*to = '\0';
 	if (ok)
 		return LEASERUN_OK;
@@ -285,6 +298,5 @@ pgurl_free(struct pgurl *url)
 		free(url->lists[i]);
 	PQconninfoFree(url->info);
 	free(url->gssencmode);
-	free(url->table);
-	free(url->schema);
+	free_table(url);
 }

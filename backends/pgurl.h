@@ -31,7 +31,10 @@ struct pgurl {
 	struct pgurl_host hosts[PGURL_HOSTS];
 	unsigned int	 nhosts;	/* at least 1 */
 	char		*table;		/* owned: quoted for SQL */
+	const char	*name;		/* of the table alone, not quoted */
 	char		*schema;	/* owned, plain; NULL: none */
+	char		*quoted;	/* owned: the schema, quoted */
+	char		*list;		/* owned: what name points into */
 	enum pgurl_connection connection;
 };
 
