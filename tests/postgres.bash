@@ -33,24 +33,35 @@ pg_template() {
 	local dir=$BATS_RUN_TMPDIR/pg.template
 
 	if mkdir "$dir.lock" 2>/dev/null; then
-		mkdir "$dir.new"
-		chmod 711 "$BATS_RUN_TMPDIR"
-		[ "$(id -u)" -ne 0 ] || chown postgres "$dir.new"
-		(cd / && as_postgres "$PGBIN/initdb" -D "$dir.new" -U postgres \
-		    -A trust -E UTF8 --locale=C.UTF-8 --no-sync) >/dev/null ||
-		    return
-		cat >>"$dir.new/postgresql.conf" <<-'END'
-			listen_addresses = '127.0.0.1'
-			shared_buffers = 16MB
-			max_connections = 60
-			fsync = on
-			log_line_prefix = '%m [%p] %a '
-			autovacuum_naptime = 10s
-			wal_level = replica
-		END
+		if ! pg_template_make "$dir.new" >"$dir.log" 2>&1; then
+			cat "$dir.log"
+			rmdir "$dir.lock"
+			return 1
+		fi
 		mv "$dir.new" "$dir"
 	fi
 	wait_until 60 test -d "$dir"
+}
+
+pg_template_make() {
+	chmod 711 "$BATS_RUN_TMPDIR"
+	rm -rf "$1"
+	mkdir "$1"
+	[ "$(id -u)" -ne 0 ] || chown postgres "$1"
+	as_postgres test -w "$1" ||
+	    fail "the servers' user cannot reach $1: chmod a+x what is above" ||
+	    return
+	(cd / && as_postgres "$PGBIN/initdb" -D "$1" -U postgres -A trust \
+	    -E UTF8 --locale=C.UTF-8 --no-sync) || return
+	cat >>"$1/postgresql.conf" <<-'END'
+		listen_addresses = '127.0.0.1'
+		shared_buffers = 16MB
+		max_connections = 60
+		fsync = on
+		log_line_prefix = '%m [%p] %a '
+		autovacuum_naptime = 10s
+		wal_level = replica
+	END
 }
 
 # pg_make NAME [LINE]...: a server's folder, with these lines in its
