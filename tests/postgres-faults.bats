@@ -1,0 +1,726 @@
+# What networks, servers, administrators and clocks do to leases in PostgreSQL,
+# with real servers behind a network that can be told to fail.  That a job is
+# gone before the server could let anyone else in is shown by the order of the
+# job's last sign of life and of the grant, as the server wrote it down.
+
+load helpers
+load jobs
+load postgres
+
+# One server for all tests that do not harm it; each has a table of its own.
+setup_file() {
+	BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR
+	pg_make shared || return
+	pg_start || return
+	export PGDIR
+}
+
+teardown_file() {
+	pg_stop QUIT
+}
+
+setup() {
+	test_setup
+	STORE=$BATS_TEST_TMPDIR/store
+	mkdir store
+	: >out
+	FAKE=(-t 3s -g 300ms -r 400ms)
+	LONG=(-t 60s -g 1s -r 300ms)
+	T=t$BATS_TEST_NUMBER
+	printf '%s\n' "module-dir = \"$BACKENDS\"" \
+	    "option { table = \"$T\" }" >leaserun.conf
+	use_server
+}
+
+# The server of PGPORT is the store, seen from here and through a relay.
+use_server() {
+	export LEASERUN_BACKEND=postgres://postgres@127.0.0.1:$PGPORT/postgres
+	"$LEASERUN" init >/dev/null
+}
+
+# own_server [LINE]...: one for this test alone.
+own_server() {
+	pg_make server "$@"
+	pg_start
+	use_server
+}
+
+relay() {
+	relay_set pass
+	relay_start
+	RELAYED=postgres://postgres@127.0.0.1:$RELAYPORT/postgres
+}
+
+# contender [OPTION]...: waits for the lease directly at the server, $second.
+contender() {
+	bg "$LEASERUN" run "${FAKE[@]}" --owner second -v --wait 60s "$@" \
+	    job -- "$PROBE" out ticks=3 2>second
+	second=$!
+	wait_until 10 file_has second "held by"
+}
+
+# first_behind_relay [OPTION]...: a whole tree that ignores TERM.
+first_behind_relay() {
+	relay
+	first -b "$RELAYED" "$@" -- tree frozen ignore
+	wait_until 10 ticking 5
+}
+
+# When the server let the last one in, as the order wants it.
+note_grant() {
+	local offset
+
+	offset=$(perl -MTime::HiRes=clock_gettime -e \
+	    'printf "%.6f", clock_gettime(0) - clock_gettime(7)')
+	sql "SELECT ((extract(epoch FROM acquired_at) - $offset) * 1e9)::bigint
+	    || ' acquire job second ok ' || token FROM $T WHERE name = 'job'" \
+	    >"$STORE/log"
+	test -s "$STORE/log"
+}
+
+# assert_succeeded RC [COUNT]: the first ends with RC; nothing of it is there
+# when the server lets the second in.
+assert_succeeded() {
+	assert_ends "$1" "$first"
+	assert_ends 0 "$second"
+	note_grant
+	assert_order "${2:-2}"
+	job_gone ""
+}
+
+row() {
+	sql "SELECT $1 FROM $T WHERE name = 'job'"
+}
+
+row_is() {
+	[ "$(row "$1")" = "$2" ]
+}
+
+held() {
+	row_is state held
+}
+
+# Nothing that was given up keeps the lease.
+assert_free_now() {
+	run_tool 0 run -t 60s job -- true
+}
+
+# lose_answers WORD WHAT: of requests that contain this.
+ACQUIRE='INSERT INTO'
+RENEW='ttl_ms = $4'
+RELEASE='ended_at = CASE'
+
+lost() {
+	file_has relay.log lost
+}
+
+# A row of the table that has been there before.
+used_before() {
+	run_tool 0 run job -- true
+	before=$(row token)
+}
+
+# --- a. Lost answers ---
+
+@test "the answer to acquire is lost once: one token, one start" {
+	used_before
+	relay
+	relay_set lose-once "$ACQUIRE"
+	first -b "$RELAYED" -- ticks=3
+	assert_ends 0 "$first"
+	lost
+	assert_equal "$(lines start)" 1
+	assert_equal "$(token 1)" $((before + 1))
+	assert_equal "$(row token)" $((before + 1))
+}
+
+@test "the answer to the first acquire of a name is lost once" {
+	relay
+	relay_set lose-once "$ACQUIRE"
+	first -b "$RELAYED" -- ticks=3
+	assert_ends 0 "$first"
+	lost
+	assert_equal "$(lines start)" 1
+	assert_equal "$(token 1)" "$(row token)"
+}
+
+@test "the answers to acquire are lost always: 69, no lease stays" {
+	relay
+	relay_set lose "$ACQUIRE"
+	run_tool 69 run -b "$RELAYED" -t 60s --connect-timeout 1s job -- \
+	    "$PROBE" out ticks=3
+	lost
+	assert_equal "$(lines start)" 0
+	assert_free_now
+}
+
+@test "TERM while the answers to acquire are lost: no lease stays" {
+	relay
+	relay_set lose "$ACQUIRE"
+	first -b "$RELAYED" -t 60s -- ticks=3
+	wait_until 10 held
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_equal "$(lines start)" 0
+	assert_free_now
+}
+
+@test "the answer to acquire is lost while others wait: one after the other" {
+	relay
+	relay_set lose-once "$ACQUIRE"
+	first -b "$RELAYED" -- ticks=30
+	wait_until 10 held
+	contender
+	assert_succeeded 0
+}
+
+@test "the answer to a renewal is lost once: the job knows nothing of it" {
+	relay
+	relay_set lose-once "$RENEW"
+	first -b "$RELAYED" -- ticks=60
+	wait_until 10 file_has first "renewed again"
+	assert_ends 0 "$first"
+	lost
+	assert_equal "$(lines start)" 1
+	assert_lacks "$(cat first)" "lost:"
+}
+
+@test "the answers to renewals are lost always: dead before the next grant" {
+	first_behind_relay
+	contender
+	relay_set lose "$RENEW"
+	assert_succeeded 79
+	lost
+	assert_contains "$(cat first)" "could not be renewed in time"
+}
+
+@test "the answer to the release is lost once: free, and no loss" {
+	relay
+	relay_set lose-once "$RELEASE"
+	first -b "$RELAYED" -t 60s -- ticks=3 exit=3
+	assert_ends 3 "$first"
+	lost
+	assert_equal "$(row "state || end_status")" released3
+	assert_equal "$(cat first)" ""
+	assert_free_now
+}
+
+@test "the answer to the release is lost, and another has it by then: no loss" {
+	relay
+	relay_set lose-once "$RELEASE"
+	first -b "$RELAYED" -t 60s -- ticks=30
+	wait_until 10 ticking 1
+	contender
+	assert_succeeded 0
+	lost
+	assert_equal "$(cat first)" ""
+}
+
+@test "the answers to the release are lost always: free, its status counts" {
+	relay
+	relay_set lose "$RELEASE"
+	first -b "$RELAYED" -t 60s -- ticks=3 exit=3
+	wait_until 10 lost
+	assert_free_now
+	assert_ends 3 "$first"
+}
+
+# --- b. Cut networks ---
+
+# The network is cut for shorter than the lease.
+cut_short() {
+	relay
+	first -b "$RELAYED" -t 8s -- tree
+	wait_until 10 ticking 4
+	relay_set "$1"
+	wait_until 10 file_has first "cannot renew the lease"
+	relay_set pass
+	wait_until 10 file_has first "renewed again"
+	is_alive "$first"
+	assert_equal "$(lines term)" 0
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_free_now
+}
+
+# For longer.
+cut_long() {
+	first_behind_relay
+	contender
+	relay_set "$1"
+	assert_succeeded 79
+	assert_contains "$(cat second)" "took over from 'first'"
+}
+
+@test "silent network, shorter than the lease: the job lives" {
+	cut_short stall
+}
+
+@test "closed connections, shorter than the lease: the job lives" {
+	cut_short close
+}
+
+@test "reset connections, shorter than the lease: the job lives" {
+	cut_short reset
+}
+
+@test "no answers, for shorter than the lease: the job lives" {
+	cut_short drop
+}
+
+@test "silent network, longer than the lease: dead before the next grant" {
+	cut_long stall
+}
+
+@test "closed connections, longer: dead before the next grant" {
+	cut_long close
+}
+
+@test "reset connections, longer: dead before the next grant" {
+	cut_long reset
+}
+
+@test "no answers, for longer: dead before the next grant" {
+	cut_long drop
+}
+
+# lock_row [SQL]: an open transaction keeps it; unlock ends it.
+lock_row() {
+	mkfifo sql
+	(cd / && exec psql -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -p "$PGPORT" \
+	    -U postgres -d postgres) <sql >locker 2>&1 3>&- &
+	bg_pids+=("$!")
+	exec 5>sql
+	echo "BEGIN; ${1-SELECT 1 FROM $T WHERE name = 'job' FOR UPDATE};" >&5
+	echo "SELECT 'locked ' || pg_backend_pid();" >&5
+	wait_until 10 file_has locker locked
+	locker=$(sed -n 's/^locked //p' locker)
+}
+
+unlock() {
+	echo "${1-ROLLBACK};" >&5
+	exec 5>&-
+}
+
+in_mid_query() {
+	[ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE
+	    wait_event_type = 'Lock' AND query LIKE '%$T%'")" -gt 0 ]
+}
+
+cut_in_mid_query() {
+	relay
+	first -b "$RELAYED" -t 8s -- tree
+	wait_until 10 ticking 4
+	lock_row
+	wait_until 10 in_mid_query
+	relay_set "$1"
+	wait_until 10 file_has first "cannot renew the lease"
+	unlock
+	relay_set pass
+	wait_until 10 file_has first "renewed again"
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_free_now
+}
+
+@test "silent network in mid-query: the job lives" {
+	cut_in_mid_query stall
+}
+
+@test "closed connection in mid-query: the job lives" {
+	cut_in_mid_query close
+}
+
+@test "reset connection in mid-query: the job lives" {
+	cut_in_mid_query reset
+}
+
+# A waiter behind a network that fails for a while, for the lease of a direct
+# holder, which ends meanwhile.
+cut_waiter() {
+	relay
+	first -- ticks=-1
+	wait_until 10 ticking 1
+	contender -b "$RELAYED"
+	relay_set "$1"
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	row_is state released
+	assert_equal "$(lines start)" 1
+	relay_set pass
+	assert_ends 0 "$second"
+	assert_equal "$(lines start)" 2
+}
+
+@test "silent network while waiting: goes on when it is back" {
+	cut_waiter stall
+}
+
+@test "closed connections while waiting: goes on when they are back" {
+	cut_waiter close
+}
+
+@test "reset connections while waiting: goes on when they are back" {
+	cut_waiter reset
+}
+
+@test "the network is gone for good while waiting: 69" {
+	local kind
+
+	relay
+	for kind in stall close reset; do
+		relay_set pass
+		: >out
+		# What was on its way may get there now, and be granted.
+		first --wait 20s -- ticks=-1
+		wait_until 10 ticking 1
+		contender -b "$RELAYED" --connect-timeout 1s
+		relay_set "$kind"
+		assert_ends 69 "$second"
+		assert_equal "$(lines start)" 1
+		assert_contains "$(cat second)" "cannot be reached"
+		kill -TERM "$first"
+		assert_ends 143 "$first"
+	done
+}
+
+# Granted at the server, and nobody is told.
+cut_at_grant() {
+	run_tool 0 run --wait 20s job -- true
+	before=$(row token)
+	relay
+	relay_set delay 150
+	first -b "$RELAYED" --connect-timeout "$2" "${@:3}" -- ticks=3
+	wait_until 10 held
+	relay_set "$1"
+}
+
+@test "cut between grant and start, for a while: one token, one start" {
+	local kind
+
+	for kind in stall close reset; do
+		cut_at_grant "$kind" 10s -t 10s
+		relay_set pass
+		assert_ends 0 "$first"
+		assert_equal "$(row token)" $((before + 1))
+		assert_equal "$(tail -n 1 out | cut -d ' ' -f 2)" \
+		    $((before + 1))
+	done
+	assert_equal "$(lines start)" 3
+}
+
+@test "cut between grant and start, for good: 69, nothing is started" {
+	local kind
+
+	for kind in stall close reset; do
+		cut_at_grant "$kind" 1s
+		assert_ends 69 "$first"
+		assert_equal "$(lines start)" 0
+	done
+}
+
+# The job ends while nothing gets through.
+cut_at_release() {
+	relay
+	first -b "$RELAYED" -t 6s "${@:2}" -- ticks=100 exit=3
+	wait_until 10 ticking 1
+	contender
+	relay_set "$1"
+	wait_until 10 file_has out end
+}
+
+@test "cut at the release, for a while: released all the same" {
+	local kind
+
+	for kind in stall close reset; do
+		: >out
+		cut_at_release "$kind"
+		relay_set pass
+		assert_succeeded 3
+		assert_lacks "$(cat second)" "took over"
+	done
+}
+
+@test "cut at the release, for good: its status, and the lease runs out" {
+	local kind
+
+	for kind in stall close reset; do
+		: >out
+		cut_at_release "$kind"
+		assert_succeeded 3
+		assert_contains "$(cat first)" "it runs out by itself"
+		assert_contains "$(cat second)" "took over"
+	done
+}
+
+# --- Servers that stop ---
+
+# The pids of a server and of its sessions.
+server_processes() {
+	local server
+
+	server=$(pg_pid)
+	echo "$server" "$(cat "/proc/$server/task/$server/children")"
+}
+
+signal_server() {
+	# shellcheck disable=SC2046
+	kill -s "$1" $(server_processes) 2>/dev/null || :
+}
+
+# pg_crash: all of it at once.
+pg_crash() {
+	local -a pids
+	local pid
+
+	read -ra pids < <(server_processes)
+	kill -KILL "${pids[@]}"
+	for pid in "${pids[@]}"; do
+		wait_until 10 is_gone "$pid"
+	done
+}
+
+@test "server frozen for shorter than the lease: the job lives" {
+	own_server
+	first -t 8s -- tree
+	wait_until 10 ticking 4
+	signal_server STOP
+	wait_until 10 file_has first "cannot renew the lease"
+	signal_server CONT
+	wait_until 10 file_has first "renewed again"
+	assert_equal "$(lines term)" 0
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_free_now
+}
+
+@test "server frozen for longer: dead before the server goes on" {
+	own_server
+	first -- tree frozen ignore
+	wait_until 10 ticking 5
+	contender
+	signal_server STOP
+	wait_until 20 job_gone ""
+	signal_server CONT
+	assert_succeeded 79
+}
+
+@test "server restarted, fast: the job lives, and the waiter waits" {
+	own_server
+	first -t 15s -- tree
+	wait_until 10 ticking 4
+	contender
+	pg_stop INT
+	pg_start
+	wait_until 10 file_has first "renewed again"
+	assert_equal "$(lines term)" 0
+	is_alive "$second"
+	kill -TERM "$first"
+	assert_succeeded 143
+	assert_lacks "$(cat second)" "took over"
+}
+
+@test "server crashed and restarted: the job lives, and no token comes twice" {
+	local before
+
+	own_server
+	first -t 15s -- tree
+	wait_until 10 ticking 4
+	before=$(row token)
+	contender
+	pg_crash
+	pg_start
+	wait_until 10 file_has first "renewed again"
+	assert_equal "$(row token)" "$before"
+	kill -TERM "$first"
+	assert_succeeded 143
+	assert_equal "$(token 2)" $((before + 1))
+}
+
+@test "server crashed for good: dead before it lets anyone in again" {
+	own_server
+	first -- tree frozen ignore
+	wait_until 10 ticking 5
+	contender
+	pg_crash
+	wait_until 20 job_gone ""
+	pg_start
+	assert_succeeded 79
+}
+
+@test "server crashed right after a grant: the token is not granted again" {
+	own_server "synchronous_commit = off"
+	run_tool 0 run job -- true
+	first -t 60s -- ticks=-1
+	wait_until 10 ticking 1
+	pg_crash
+	kill -KILL "$first"
+	pg_start
+	assert_equal "$(row token)" "$(token 1)"
+	run_tool 75 run job -- true
+	sql "UPDATE $T SET expires_at = clock_timestamp()"
+	run_tool 0 run job -- "$PROBE" out ticks=1
+	[ "$(token 2)" -gt "$(token 1)" ]
+}
+
+# --- c. Bounded exits ---
+
+# within SECONDS RC COMMAND...: the kernel's limit, not a measurement.
+within() {
+	local bound=$1 want=$2 status=0
+
+	shift 2
+	timeout -s KILL "$bound" "$@" >output 2>&1 3>&- || status=$?
+	cat output
+	[ "$status" -eq "$want" ] ||
+	    fail "status $status, not $want (137: it took longer)"
+}
+
+# A port that takes connections and says nothing: SILENT.
+silent_port() {
+	relay
+	relay_set stall
+	SILENT=$RELAYPORT
+}
+
+url() {
+	echo "postgres://postgres@$1/postgres"
+}
+
+@test "--connect-timeout ends all tries: silent, closed, unroutable" {
+	silent_port
+	within 6 69 "$LEASERUN" run -b "$(url 127.0.0.1:$SILENT)" \
+	    --connect-timeout 1s job -- touch ran
+	assert_contains "$(cat output)" "no answer from the server at '127.0.0.1'"
+	within 6 69 "$LEASERUN" run -b "$(url 127.0.0.1:$(free_port))" \
+	    --connect-timeout 1s job -- touch ran
+	assert_contains "$(cat output)" "refused"
+	within 6 69 "$LEASERUN" run --connect-timeout 1s -b \
+	    "$(url 127.0.0.1:$SILENT,127.0.0.1:$SILENT,127.0.0.1:$SILENT)" \
+	    job -- touch ran
+	[ ! -e ran ]
+}
+
+@test "--wait is a total: over all hosts of a list, and over all tries" {
+	silent_port
+	within 8 69 "$LEASERUN" run --wait 2s --connect-timeout 60s -b \
+	    "$(url 127.0.0.1:$SILENT,127.0.0.1:$SILENT,127.0.0.1:$SILENT)" \
+	    job -- touch ran
+	[ ! -e ran ]
+}
+
+@test "--wait runs out while the lease is held: 75, in spite of a silent host" {
+	silent_port
+	first -t 60s -- ticks=-1
+	wait_until 10 ticking 1
+	within 10 75 "$LEASERUN" run --wait 4s -b \
+	    "$(url 127.0.0.1:$SILENT,127.0.0.1:$PGPORT)" job -- touch ran
+	[ ! -e ran ]
+}
+
+@test "a list of hosts: past a silent, a closed and an unknown one" {
+	silent_port
+	within 15 0 "$LEASERUN" run -b "$(url "127.0.0.1:$(\
+	    )$SILENT,127.0.0.1:$(free_port),no.host.invalid:5432,$(\
+	    )127.0.0.1:$PGPORT")" job -- touch ran
+	[ -e ran ]
+}
+
+@test "a list of hosts: renewals go on when the first one dies" {
+	relay
+	first -t 6s -b "$(url "127.0.0.1:$RELAYPORT,127.0.0.1:$PGPORT")" -- tree
+	wait_until 10 ticking 4
+	relay_set stall
+	wait_until 10 file_has first "renewed again"
+	assert_equal "$(lines term)" 0
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_free_now
+}
+
+# signal_while STATE: the run in $first is told to end, and does, within the
+# bound that timeout(1) in front of it has.
+bounded_first() {
+	local bound=$1
+
+	shift
+	bg timeout -s KILL "$bound" "$LEASERUN" run "${FAKE[@]}" "$@" job -- \
+	    "$PROBE" out 2>first
+	first=$!
+	wait_until 10 has_child "$first"
+	keeper=$(children "$first")
+}
+
+children() {
+	cat "/proc/$1/task/$1/children"
+}
+
+has_child() {
+	[ -n "$(children "$1")" ]
+}
+
+connected() {
+	[ "$(ss -Htn state established "dport = :$1" | wc -l)" -gt 0 ]
+}
+
+@test "TERM while connecting to a silent port: ends" {
+	silent_port
+	bounded_first 9 -b "$(url 127.0.0.1:$SILENT)" --connect-timeout 60s \
+	    --wait inf
+	wait_until 10 connected "$SILENT"
+	kill -TERM "$keeper"
+	assert_ends 143 "$first"
+}
+
+@test "TERM while waiting for a server that has become silent: ends" {
+	relay
+	bg "$LEASERUN" run -t 60s job -- "$PROBE" out
+	wait_until 10 ticking 1
+	bounded_first 9 -b "$RELAYED" --wait inf -v
+	wait_until 10 file_has first "held by"
+	relay_set stall
+	kill -TERM "$keeper"
+	assert_ends 143 "$first"
+	assert_equal "$(lines start)" 1
+}
+
+@test "TERM while the network is cut in all ways, retrying: ends" {
+	local kind
+
+	relay
+	for kind in stall close reset drop; do
+		relay_set "$kind"
+		bounded_first 9 -b "$RELAYED" --connect-timeout 60s --wait inf
+		wait_until 10 has_guard "$keeper"
+		kill -TERM "$keeper"
+		assert_ends 143 "$first"
+	done
+	assert_equal "$(lines start)" 0
+}
+
+@test "TERM while releasing into a silent network: its status, within 5 s" {
+	relay
+	bounded_first 14 -b "$RELAYED" -t 60s
+	wait_until 10 ticking 1
+	relay_set stall
+	kill -TERM "$keeper"
+	wait_until 10 job_gone ""
+	kill -TERM "$keeper"
+	assert_ends 143 "$first"
+	assert_contains "$(cat first)" "it runs out by itself"
+}
+
+@test "a frozen server gets no cancel request and no goodbye to wait for" {
+	own_server
+	first -- tree ignore
+	wait_until 10 ticking 4
+	bg strace -f -qq -o trace -e trace=connect,sendto,poll,ppoll \
+	    -p "$first"
+	wait_until 10 grep -q sendto trace
+	signal_server STOP
+	assert_ends 79 "$first"
+	# 80877102 is a cancel request.
+	run grep -F '\4\322\26.' trace
+	assert_equal "$output" ""
+	job_gone ""
+}
