@@ -22,8 +22,16 @@
 #define FAR_NS		(10 * NS_PER_S)
 /* Who keeps a row locked is asked for no longer than this. */
 #define BLOCKER_NS	(500 * NS_PER_MS)
+/* For an abandon, after the wait for a request that is under way. */
+#define ABANDON_NS	(700 * NS_PER_MS)
 
 #define NUMBER_SIZE	24
+
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
 
 static const char *
 number(char buf[NUMBER_SIZE], int64_t n)
@@ -77,11 +85,9 @@ explain_lock(struct postgres *p, const char *name, int64_t deadline)
 	const char *const params[] = { name };
 	char *sql = pgsql_for(pgsql_blocker, p->url.table);
 	const struct pgstatement s = { sql, params, 1 };
-	int64_t limit = p->host->now() + BLOCKER_NS;
+	int64_t limit = earlier(deadline, p->host->now() + BLOCKER_NS);
 	PGresult *res = NULL;
 
-	if (limit > deadline)
-		limit = deadline;
 	if (sql != NULL && pgconn_run(&p->conn, &s, 1, limit, &res) ==
 	    LEASERUN_OK && PQntuples(res) == 1)
 		p->host->error(p->host, "the row of the lease is locked by the "
@@ -176,6 +182,10 @@ pg_abandon(void *self, const char *name, const char *owner, int64_t deadline)
 	enum leaserun_result result;
 	PGresult *res;
 
+	if (p->conn.sent_ns == 0)
+		return LEASERUN_OK;	/* nothing was ever asked for */
+	/* Granted after it was given up, it would stay for its ttl. */
+	pgconn_settle(&p->conn, deadline - ABANDON_NS);
 	result = postgres_run(p, &s, 1, deadline, &res);
 	PQclear(res);
 	return result;
@@ -232,6 +242,7 @@ pg_renew(void *self, const struct leaserun_lease *lease, int64_t deadline,
 	bool revoke = false;
 	PGresult *res;
 
+	p->conn.denied_ns = earlier(p->conn.denied_ns, lease->ttl_ns / 10);
 	result = postgres_run(p, &s, 1, deadline, &res);
 	if (result != LEASERUN_OK)
 		return result;

@@ -105,8 +105,9 @@ assert_free_now() {
 	run_tool 0 run -t 60s job -- true
 }
 
-# lose_answers WORD WHAT: of requests that contain this.
-ACQUIRE='INSERT INTO'
+# What the requests contain whose answers are to be lost.
+ACQUIRE='RETURNING l.token, l.from_owner'
+ADD='INSERT INTO'
 RENEW='ttl_ms = $4'
 RELEASE='ended_at = CASE'
 
@@ -136,7 +137,7 @@ used_before() {
 
 @test "the answer to the first acquire of a name is lost once" {
 	relay
-	relay_set lose-once "$ACQUIRE"
+	relay_set lose-once "$ADD"
 	first -b "$RELAYED" -- ticks=3
 	assert_ends 0 "$first"
 	lost
@@ -286,6 +287,7 @@ cut_long() {
 
 # lock_row [SQL]: an open transaction keeps it; unlock ends it.
 lock_row() {
+	rm -f sql
 	mkfifo sql
 	(cd / && exec psql -XAtq -v ON_ERROR_STOP=1 -h "$PGDIR" -p "$PGPORT" \
 	    -U postgres -d postgres) <sql >locker 2>&1 3>&- &
@@ -384,36 +386,39 @@ cut_waiter() {
 	done
 }
 
-# Granted at the server, and nobody is told.
+# cut_at_grant KIND [OPTION]...: cut while the row is locked, so that it is
+# granted when nobody can be told.
 cut_at_grant() {
 	run_tool 0 run --wait 20s job -- true
 	before=$(row token)
 	relay
-	relay_set delay 150
-	first -b "$RELAYED" --connect-timeout "$2" "${@:3}" -- ticks=3
-	wait_until 10 held
+	lock_row
+	first -b "$RELAYED" "${@:2}" -- ticks=3
+	wait_until 10 in_mid_query
 	relay_set "$1"
+	unlock
 }
 
 @test "cut between grant and start, for a while: one token, one start" {
 	local kind
 
-	for kind in stall close reset; do
-		cut_at_grant "$kind" 10s -t 10s
+	for kind in stall close reset drop; do
+		cut_at_grant "$kind" -t 10s
+		wait_until 10 held
 		relay_set pass
 		assert_ends 0 "$first"
 		assert_equal "$(row token)" $((before + 1))
 		assert_equal "$(tail -n 1 out | cut -d ' ' -f 2)" \
 		    $((before + 1))
 	done
-	assert_equal "$(lines start)" 3
+	assert_equal "$(lines start)" 4
 }
 
 @test "cut between grant and start, for good: 69, nothing is started" {
 	local kind
 
-	for kind in stall close reset; do
-		cut_at_grant "$kind" 1s
+	for kind in stall close reset drop; do
+		cut_at_grant "$kind" --connect-timeout 2s
 		assert_ends 69 "$first"
 		assert_equal "$(lines start)" 0
 	done
@@ -652,7 +657,10 @@ bounded_first() {
 }
 
 children() {
-	cat "/proc/$1/task/$1/children"
+	local -a pids
+
+	read -ra pids <"/proc/$1/task/$1/children"
+	echo "${pids[*]}"
 }
 
 has_child() {
@@ -723,4 +731,200 @@ connected() {
 	run grep -F '\4\322\26.' trace
 	assert_equal "$output" ""
 	job_gone ""
+}
+
+# --- e. Forgotten transactions ---
+
+@test "a row locked for a moment: the job lives, the warning names the process" {
+	first -t 8s -- tree
+	wait_until 10 ticking 4
+	lock_row
+	wait_until 10 file_has first "cannot renew the lease"
+	file_has first "transaction of server process $locker;"
+	unlock
+	wait_until 10 file_has first "renewed again"
+	assert_equal "$(lines term)" 0
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_free_now
+}
+
+@test "a row updated for a moment by hand: the job lives" {
+	first -t 8s -- tree
+	wait_until 10 ticking 4
+	lock_row "UPDATE $T SET label = label WHERE name = 'job'"
+	wait_until 10 file_has first "transaction of server process $locker;"
+	unlock COMMIT
+	wait_until 10 file_has first "renewed again"
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_free_now
+}
+
+@test "a row locked for good: dead before the next grant" {
+	first -- tree frozen ignore
+	wait_until 10 ticking 5
+	contender
+	lock_row
+	wait_until 20 job_gone ""
+	unlock
+	assert_succeeded 79
+	assert_contains "$(cat first)" "transaction of server process $locker;"
+}
+
+@test "a locked table: the warning names the process" {
+	first -t 8s -- tree
+	wait_until 10 ticking 4
+	lock_row "LOCK TABLE $T"
+	wait_until 10 file_has first "cannot renew the lease"
+	assert_contains "$(cat first)" "transaction of server process $locker;"
+	unlock
+	wait_until 10 file_has first "renewed again"
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+}
+
+# no_ghost: nothing of the server's still wants the row; who gave up has
+# nothing.
+no_ghost() {
+	wait_until 10 not in_mid_query
+	unlock
+	assert_equal "$(row state)" released
+	assert_free_now
+}
+
+not() {
+	! "$@"
+}
+
+@test "a locked row and --connect-timeout: 69, and nothing is granted late" {
+	run_tool 0 run job -- true
+	lock_row
+	run_tool 69 run -t 60s --connect-timeout 1s job -- touch ran
+	assert_contains "$stderr" "transaction of server process $locker;"
+	no_ghost
+	[ ! -e ran ]
+}
+
+@test "a locked row and TERM: ends at once, and nothing is granted late" {
+	run_tool 0 run job -- true
+	lock_row
+	bounded_first 9 -t 60s
+	wait_until 10 in_mid_query
+	kill -TERM "$keeper"
+	assert_ends 143 "$first"
+	# Straight after: what would wait still would get it now.
+	unlock
+	wait_until 10 not in_mid_query
+	assert_equal "$(row state)" released
+	assert_free_now
+}
+
+@test "a locked row, a reset connection and TERM: nothing is granted late" {
+	run_tool 0 run job -- true
+	relay
+	lock_row
+	bounded_first 9 -b "$RELAYED" -t 60s
+	wait_until 10 in_mid_query
+	relay_set reset
+	kill -TERM "$keeper"
+	relay_set pass
+	assert_ends 143 "$first"
+	unlock
+	wait_until 10 not in_mid_query
+	assert_equal "$(row state)" released
+	assert_free_now
+}
+
+@test "a locked row at the release: released when it is free again" {
+	first -t 60s -- ticks=30 exit=4
+	wait_until 10 ticking 1
+	lock_row
+	wait_until 10 file_has out end
+	wait_until 10 in_mid_query
+	unlock
+	assert_ends 4 "$first"
+	assert_equal "$(row "state || end_status")" released4
+}
+
+# --- f. Administrators ---
+
+@test "the row is deleted while held: 79, and the token still grows" {
+	first -- tree frozen ignore
+	wait_until 10 ticking 5
+	sql "DELETE FROM $T WHERE name = 'job'"
+	assert_ends 79 "$first"
+	job_gone ""
+	assert_contains "$(cat first)" "is lost: its record was removed"
+	run_tool 0 run job -- "$PROBE" out ticks=1
+	[ "$(token 2)" -gt "$(token 1)" ]
+}
+
+@test "the row is deleted while free: the token still grows" {
+	local i
+
+	for i in 1 2 3 4 5; do
+		run_tool 0 run job -- "$PROBE" out ticks=1
+		sql "DELETE FROM $T WHERE name = 'job'"
+	done
+	awk '$1 == "start" { if ($2 + 0 <= top) exit 1; top = $2 + 0; n++ }
+	    END { exit n != 5 }' out
+}
+
+@test "the table is emptied while held: 79, and the token still grows" {
+	first -- tree frozen ignore
+	wait_until 10 ticking 5
+	sql "TRUNCATE $T"
+	assert_ends 79 "$first"
+	job_gone ""
+	assert_contains "$(cat first)" "is lost: its record was removed"
+	run_tool 0 run job -- "$PROBE" out ticks=1
+	[ "$(token 2)" -gt "$(token 1)" ]
+}
+
+@test "the table is renamed and back: the job lives" {
+	first -t 8s -- tree
+	wait_until 10 ticking 4
+	sql "ALTER TABLE $T RENAME TO moved$T"
+	wait_until 10 file_has first "there is no table"
+	sql "ALTER TABLE moved$T RENAME TO $T"
+	wait_until 10 file_has first "renewed again"
+	assert_equal "$(lines term)" 0
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_free_now
+}
+
+@test "the table is renamed for good: dead before it is there again" {
+	first -- tree frozen ignore
+	wait_until 10 ticking 5
+	sql "ALTER TABLE $T RENAME TO moved$T"
+	wait_until 20 job_gone ""
+	sql "ALTER TABLE moved$T RENAME TO $T"
+	assert_ends 79 "$first"
+	assert_contains "$(cat first)" "there is no table"
+	run_tool 0 run --wait 10s job -- true
+}
+
+@test "no table: 78 with what to run, and never 75" {
+	sql "DROP TABLE $T"
+	run_tool 78 run job -- touch ran
+	assert_contains "$stderr" "run 'leaserun init'"
+	run_tool 78 run --wait 5s job -- touch ran
+	assert_contains "$stderr" "run 'leaserun init'"
+	[ ! -e ran ]
+	run_tool 0 init
+	run_tool 0 run job -- touch ran
+	[ -e ran ]
+}
+
+@test "the table goes while somebody waits: 78, and never 75" {
+	first -- ticks=-1
+	wait_until 10 ticking 1
+	contender
+	sql "DROP TABLE $T"
+	assert_ends 78 "$second"
+	assert_contains "$(cat second)" "run 'leaserun init'"
+	assert_ends 79 "$first"
+	assert_equal "$(lines start)" 1
 }
