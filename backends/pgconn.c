@@ -344,10 +344,10 @@ pgconn_settle(struct pgconn *c, int64_t deadline)
 
 	if (!c->is_unanswered || c->host->now() >= until)
 		return;
-	if (c->pg == NULL || !c->is_in_flight)
+	if (c->pg == NULL || !c->is_in_flight ||
+	    collect(c, until, NULL) != LEASERUN_OK)
 		c->host->wait(c->host, NULL, 0, until);
-	else if (collect(c, until, NULL) == LEASERUN_OK &&
-	    c->state[0] != '\0')
+	else if (c->state[0] != '\0')
 		pgconn_close(c);
 }
 

@@ -183,6 +183,14 @@ const char pgsql_force[] =
     " hold_until = NULL WHERE l.name = $1 AND ((" LIVE ")"
     "  OR l.hold_until > clock_timestamp()) AND " MEANT " " TOLD;
 
+/* Who keeps the whole table locked; it must not be touched to find out. */
+const char pgsql_table_blocker[] =
+    "SELECT k.pid FROM pg_locks AS k WHERE k.relation = to_regclass($1)"
+    " AND k.database = (SELECT d.oid FROM pg_database AS d"
+    "  WHERE d.datname = current_database())"
+    " AND k.granted AND k.pid <> pg_backend_pid() AND k.mode IN ('ShareLock',"
+    " 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock') LIMIT 1";
+
 /* Who keeps a row locked: the transaction that is written in it. */
 const char pgsql_blocker[] =
     "SELECT k.pid FROM @ AS l JOIN pg_locks AS k"

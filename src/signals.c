@@ -180,7 +180,7 @@ on_child(int signo)
 	if (renewing && guard_ended)
 		bound_renewal(true);
 	/* A backend's own short-lived process is its own affair. */
-	if (started || guard_ended)
+	if (guard_ended)
 		wake();
 	errno = saved;
 }

@@ -146,16 +146,19 @@ used_before() {
 }
 
 @test "the answers to acquire are lost always: 69, no lease stays" {
+	used_before
 	relay
 	relay_set lose "$ACQUIRE"
 	run_tool 69 run -b "$RELAYED" -t 60s --connect-timeout 1s job -- \
 	    "$PROBE" out ticks=3
 	lost
 	assert_equal "$(lines start)" 0
+	assert_equal "$(row "state || token")" released$((before + 1))
 	assert_free_now
 }
 
 @test "TERM while the answers to acquire are lost: no lease stays" {
+	used_before
 	relay
 	relay_set lose "$ACQUIRE"
 	first -b "$RELAYED" -t 60s -- ticks=3
@@ -449,9 +452,9 @@ cut_at_release() {
 @test "cut at the release, for good: its status, and the lease runs out" {
 	local kind
 
-	for kind in stall close reset; do
+	for kind in stall reset; do
 		: >out
-		cut_at_release "$kind"
+		cut_at_release "$kind" -t 4s
 		assert_succeeded 3
 		assert_contains "$(cat first)" "it runs out by itself"
 		assert_contains "$(cat second)" "took over"
@@ -927,4 +930,467 @@ not() {
 	assert_contains "$(cat second)" "run 'leaserun init'"
 	assert_ends 79 "$first"
 	assert_equal "$(lines start)" 1
+}
+
+# --- d. Names ---
+
+# slow_names TEXT: what tests/elsewhere.c answers with, for all that follows.
+slow_names() {
+	echo "$1" >names
+	printf '#!/bin/sh\nexec env LD_PRELOAD=%q NAMES=%q %q "$@"\n' \
+	    "$MODULES/elsewhere.so" "$BATS_TEST_TMPDIR/names" "$LEASERUN" \
+	    >leaserun
+	chmod 755 leaserun
+	LEASERUN=$BATS_TEST_TMPDIR/leaserun
+}
+
+# names_are TEXT: from now on.
+names_are() {
+	echo "$1" >names.new
+	mv names.new names
+}
+
+asked_again() {
+	[ "$(wc -l <names.log)" -gt "$1" ]
+}
+
+@test "a lookup that never ends: --connect-timeout, and the name in the text" {
+	slow_names hang
+	within 6 69 "$LEASERUN" run --connect-timeout 1s \
+	    -b "$(url db.test:$PGPORT)" job -- touch ran
+	assert_contains "$(cat output)" "lookup of host 'db.test' takes too long"
+	[ ! -e ran ]
+}
+
+@test "a lookup that never ends, and TERM: ends" {
+	slow_names hang
+	bounded_first 9 --connect-timeout 60s --wait inf \
+	    -b "$(url db.test:$PGPORT)"
+	wait_until 10 test -s names.log
+	kill -TERM "$keeper"
+	assert_ends 143 "$first"
+}
+
+@test "a lookup that never ends during a run: dead before the next grant" {
+	relay
+	LEASERUN_REAL=$LEASERUN
+	slow_names 127.0.0.1
+	first -b "$(url db.test:$RELAYPORT)" -- tree frozen ignore
+	wait_until 10 ticking 5
+	LEASERUN=$LEASERUN_REAL
+	contender
+	names_are hang
+	relay_set reset
+	assert_succeeded 79
+	asked_again 1
+}
+
+@test "a lookup that never ends during a run: signals reach the job" {
+	relay
+	slow_names 127.0.0.1
+	bg "$LEASERUN" run -t 20s -r 400ms -g 300ms \
+	    -b "$(url db.test:$RELAYPORT)" job -- bash -c '
+		trap "echo usr1 >>signals" USR1
+		trap "echo term >>signals; exit 9" TERM
+		echo >ready
+		while :; do sleep 0.05; done'
+	first=$!
+	wait_until 10 test -e ready
+	names_are hang
+	relay_set close
+	wait_until 10 asked_again 1
+	kill -USR1 "$first"
+	wait_until 10 file_has signals usr1
+	kill -TERM "$first"
+	wait_until 10 file_has signals term
+	assert_ends 9 "$first"
+}
+
+@test "a lookup that never ends: the address from before still serves" {
+	relay
+	slow_names 127.0.0.1
+	first -t 8s -b "$(url db.test:$RELAYPORT)" -- tree
+	wait_until 10 ticking 4
+	names_are hang
+	relay_set close
+	wait_until 10 asked_again 1
+	relay_set pass
+	wait_until 10 file_has first "renewed again"
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_free_now
+}
+
+@test "four addresses, three of them closed: the fourth is found" {
+	slow_names "127.0.0.2 127.0.0.3 127.0.0.4 127.0.0.1"
+	within 10 0 "$LEASERUN" run -b "$(url db.test:$PGPORT)" job -- touch ran
+	[ -e ran ]
+}
+
+@test "four addresses, three of them silent: the fourth is found, and kept" {
+	bg perl -MIO::Socket::INET -e '
+		push @s, IO::Socket::INET->new(LocalAddr => "127.0.0.$_",
+		    LocalPort => $ARGV[0], Listen => 99) || die for 2, 3, 4;
+		open F, ">silent" and close F; sleep 60' "$PGPORT"
+	wait_until 10 test -e silent
+	slow_names "127.0.0.2 127.0.0.3 127.0.0.4 127.0.0.1"
+	first -b "$(url db.test:$PGPORT)" -o connection=reopen -- ticks=150
+	wait_until 15 ticking 1
+	assert_ends 0 "$first"
+	assert_equal "$(cat first)" ""
+	assert_equal "$(lines start)" 1
+}
+
+# --- g. Clocks ---
+
+faketime_lib() {
+	printf '%s\n' /usr/lib/*/faketime/libfaketime.so.1 | head -n 1
+}
+
+# A server with a clock of its own: clock_is OFFSET.
+clock_server() {
+	clock_is +0
+	pg_make server
+	pg_start env "LD_PRELOAD=$(faketime_lib)" FAKETIME_NO_CACHE=1 \
+	    FAKETIME_DONT_FAKE_MONOTONIC=1 \
+	    "FAKETIME_TIMESTAMP_FILE=$BATS_TEST_TMPDIR/clock"
+	use_server
+}
+
+clock_is() {
+	echo "$1" >clock.new
+	mv clock.new clock
+}
+
+# The row was renewed by a clock that is so many minutes off.
+renewed_at_clock() {
+	[ "$(sql "SELECT abs(extract(epoch FROM renewed_at) - $(date +%s) -
+	    60 * $1) < 60 FROM $T WHERE name = 'job'")" = t ]
+}
+
+@test "the server's clock goes on by an hour: lost, and the token grows" {
+	clock_server
+	first -- tree frozen ignore
+	wait_until 10 ticking 5
+	contender
+	clock_is +1h
+	assert_ends 79 "$first"
+	assert_contains "$(cat first)" "is lost: "
+	assert_ends 0 "$second"
+	job_gone ""
+	assert_equal "$(lines start)" 2
+	[ "$(token 2)" -gt "$(token 1)" ]
+}
+
+@test "the server's clock goes on by an hour and nobody waits: lost" {
+	clock_server
+	first -- tree frozen ignore
+	wait_until 10 ticking 5
+	clock_is +1h
+	assert_ends 79 "$first"
+	job_gone ""
+	assert_contains "$(cat first)" "is lost: it ran out at the store"
+}
+
+@test "the server's clock goes back by an hour: the holder keeps its lease" {
+	clock_server
+	first -- tree
+	wait_until 10 ticking 4
+	contender
+	clock_is -1h
+	wait_until 10 renewed_at_clock -60
+	is_alive "$second"
+	is_alive "$first"
+	assert_equal "$(lines term)" 0
+	assert_equal "$(lines start)" 1
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_ends 0 "$second"
+	assert_order
+	assert_lacks "$(cat second)" "took over"
+}
+
+@test "the server's clock goes back: a dead holder does not block for an hour" {
+	local guard
+
+	clock_server
+	first -- ticks=-1
+	wait_until 10 ticking 1
+	guard=$(guard "$first")
+	kill -KILL "$first"
+	wait_until 10 is_gone "$guard"
+	held
+	clock_is -1h
+	run_tool 0 run --wait 15s job -- true
+	assert_contains "$stderr" "took over from 'first'"
+}
+
+@test "the server's clock goes back: --min-hold does not block for an hour" {
+	clock_server
+	run_tool 0 run --min-hold 2s job -- true
+	clock_is -1h
+	run_tool 0 run --wait 15s job -- true
+}
+
+@test "clients with any clock and time zone: one after the other" {
+	local clock now
+	local -a pids=()
+
+	now=$(date +%s)
+	# Three minutes off, 1970, and 2038 when 32 bits run out.
+	for clock in 180 -180 $((86400 - now)) $((2147483646 - now)) \
+	    $((4000000000 - now)); do
+		bg env "LD_PRELOAD=$MODULES/elsewhere.so" "WALLCLOCK=$clock" \
+		    TZ="UTC-${#pids[@]}:30" \
+		    PGTZ="America/St_Johns" "$LEASERUN" run "${FAKE[@]}" -v \
+		    --wait 60s job -- "$PROBE" out tree live=40 ticks=40 \
+		    2>"client.${#pids[@]}"
+		pids+=("$!")
+	done
+	for clock in "${pids[@]}"; do
+		assert_ends 0 "$clock" || { cat client.*; return 1; }
+	done
+	assert_order 5
+	run grep -hE "lost|cannot renew|took over" client.*
+	assert_equal "$output" ""
+}
+
+# --- h. Credentials, and all that libpq can do ---
+
+# A server that wants a password of the role cron.
+password_server() {
+	pg_make server "password_encryption = 'scram-sha-256'"
+	sed -i '1i host all cron 127.0.0.1/32 scram-sha-256' "$PGDIR/pg_hba.conf"
+	pg_start
+	use_server
+	sql "CREATE ROLE cron LOGIN PASSWORD 'first-secret';
+	    GRANT SELECT, INSERT, UPDATE ON $T TO cron"
+	passfile first-secret
+	AS_CRON=postgres://cron@127.0.0.1:$PGPORT/postgres
+}
+
+passfile() {
+	rm -f home/.pgpass
+	(umask 077; echo "127.0.0.1:$PGPORT:*:cron:$1" >home/.pgpass)
+}
+
+terminate_cron() {
+	sql "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+	    WHERE usename = 'cron'" >/dev/null
+}
+
+renewed_since() {
+	! row_is renewed_at "$1"
+}
+
+refusals() {
+	grep -c 'FATAL:  password authentication failed' server.log || :
+}
+
+@test "password changed: the session lives; cut off: ended in time, not hammered" {
+	password_server
+	first -b "$AS_CRON" -t 6s -- tree frozen ignore
+	wait_until 10 ticking 5
+	contender
+	sql "ALTER ROLE cron PASSWORD 'second-secret'"
+	wait_until 10 renewed_since "$(row renewed_at)"
+	wait_until 10 renewed_since "$(row renewed_at)"
+	assert_equal "$(cat first)" ""
+	terminate_cron
+	assert_succeeded 79
+	assert_matches "$(cat first)" \
+	    "the lease .* could not be renewed.*password authentication failed"
+	[ "$(refusals)" -ge 2 ]
+	[ "$(refusals)" -le 15 ]
+}
+
+@test "password changed and the session cut off: goes on with a new .pgpass" {
+	password_server
+	first -b "$AS_CRON" -t 10s -- tree
+	wait_until 10 ticking 4
+	sql "ALTER ROLE cron PASSWORD 'second-secret'"
+	terminate_cron
+	wait_until 10 grep -q 'FATAL:  password authentication' server.log
+	passfile second-secret
+	wait_until 10 file_has first "renewed again"
+	assert_equal "$(lines term)" 0
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_free_now
+}
+
+@test "a wrong password at the start: 77, asked for once" {
+	password_server
+	passfile wrong
+	run_tool 77 run -b "$AS_CRON" job -- touch ran
+	assert_contains "$stderr" "password authentication failed"
+	assert_equal "$(refusals)" 1
+	run_tool 77 run -b "$AS_CRON" --wait 5s job -- touch ran
+	[ ! -e ran ]
+}
+
+@test "refused by one host, another not yet there: goes on to the other" {
+	password_server
+	passfile wrong
+	relay
+	relay_set close
+	bg "$LEASERUN" run -v -b "postgres://cron@127.0.0.1:$PGPORT,127.0.0.1:$(\
+	    )$RELAYPORT/postgres?passfile=both" job -- touch ran
+	first=$!
+	(umask 077; printf '%s\n' "*:$PGPORT:*:*:wrong" \
+	    "*:$RELAYPORT:*:*:first-secret" >both)
+	wait_until 10 grep -q 'FATAL:  password authentication' server.log
+	relay_set pass
+	assert_ends 0 "$first"
+	[ -e ran ]
+}
+
+@test "unix sockets and service files" {
+	run_tool 0 run -b "postgres:///postgres?host=$PGDIR&port=$(\
+	    )$PGPORT&user=postgres" job -- touch by-socket
+	[ -e by-socket ]
+	printf '%s\n' '[leases]' host=127.0.0.1 "port=$PGPORT" user=postgres \
+	    dbname=postgres >services
+	PGSERVICEFILE=$PWD/services run_tool 0 run -b \
+	    "postgres://?service=leases" job -- touch by-service
+	[ -e by-service ]
+}
+
+# certificate NAME CA: a key and a certificate for the server of that name.
+certificate() {
+	openssl req -new -newkey rsa:2048 -nodes -subj "/CN=$1" -keyout "$1.key" \
+	    -out "$1.csr" 2>/dev/null
+	openssl x509 -req -in "$1.csr" -CA "$2.pem" -CAkey "$2.key" -days 2 \
+	    -set_serial 1 -out "$1.pem" \
+	    -extfile <(echo "subjectAltName=DNS:$1") 2>/dev/null
+}
+
+authority() {
+	openssl req -x509 -newkey rsa:2048 -nodes -subj "/CN=$1" -days 2 \
+	    -keyout "$1.key" -out "$1.pem" 2>/dev/null
+}
+
+@test "sslmode=verify-full: the right one only" {
+	local tls
+
+	authority ca
+	authority other
+	certificate db.test ca
+	pg_make server "ssl = on" "ssl_cert_file = 'db.test.pem'" \
+	    "ssl_key_file = 'db.test.key'"
+	cp db.test.pem db.test.key "$PGDIR"
+	[ "$(id -u)" -ne 0 ] || chown postgres "$PGDIR"/db.test.*
+	chmod 600 "$PGDIR/db.test.key"
+	sed -i 's/^host /hostssl /' "$PGDIR/pg_hba.conf"
+	pg_start
+	use_server
+	tls="$PGPORT/postgres?hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert"
+	run_tool 0 run -b "postgres://postgres@db.test:$tls=$PWD/ca.pem" job -- \
+	    touch ran
+	[ -e ran ]
+	run_tool 69 run --connect-timeout 1s \
+	    -b "postgres://postgres@db.test:$tls=$PWD/other.pem" job -- touch no
+	assert_contains "$stderr" "certificate verify failed"
+	run_tool 69 run --connect-timeout 1s \
+	    -b "postgres://postgres@localhost:$tls=$PWD/ca.pem" job -- touch no
+	assert_contains "$stderr" "does not match host name"
+	[ ! -e no ]
+}
+
+# A hot standby of the server, in $STANDBY.
+standby() {
+	local primary=$PGPORT dir=$PGDIR
+
+	STANDBY=$(free_port)
+	(cd / && as_postgres pg_basebackup -h "$dir" -p "$primary" -U postgres \
+	    -R -c fast -D "$dir.standby")
+	echo "port = $STANDBY" >>"$dir.standby/postgresql.conf"
+	PGDIR=$dir.standby PGPORT=$STANDBY
+	# The socket is in the folder that the copied configuration names.
+	echo "unix_socket_directories = '$PGDIR'" >>"$PGDIR/postgresql.conf"
+	pg_start
+	PGDIR=$dir PGPORT=$primary
+}
+
+@test "a dead host, a standby, the primary: the primary, and never 75" {
+	local dead attrs
+
+	own_server
+	[ "$(id -u)" -ne 0 ] || chown postgres "$BATS_TEST_TMPDIR"
+	standby
+	dead=$(free_port)
+	for attrs in "" "?target_session_attrs=read-write" \
+	    "?target_session_attrs=primary"; do
+		run_tool 0 run -b "$(url "127.0.0.1:$dead,127.0.0.1:$STANDBY,$(\
+		    )127.0.0.1:$PGPORT")$attrs" job -- touch ran
+		[ -e ran ]
+		rm ran
+	done
+	run_tool 69 run --connect-timeout 1s -b "$(url 127.0.0.1:$STANDBY)" \
+	    job -- touch ran
+	first -t 60s -- ticks=-1
+	wait_until 10 ticking 1
+	run_tool 69 run --connect-timeout 1s -b "$(url 127.0.0.1:$STANDBY)" \
+	    job -- touch ran
+	assert_contains "$stderr" "standby"
+	[ ! -e ran ]
+}
+
+read_only() {
+	sql "ALTER SYSTEM SET default_transaction_read_only = $1"
+	sql "SELECT pg_reload_conf()" >/dev/null
+}
+
+@test "the server becomes read-only for a while: the job lives, nobody is let in" {
+	own_server
+	first -t 8s -- tree
+	wait_until 10 ticking 4
+	read_only on
+	wait_until 10 file_has first "cannot renew the lease"
+	run_tool 69 run --connect-timeout 1s job -- true
+	read_only off
+	wait_until 10 file_has first "renewed again"
+	assert_equal "$(lines term)" 0
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_free_now
+}
+
+# --- i. Passwords ---
+
+@test "no password in any output, in the job, or in a command line" {
+	local word
+
+	password_server
+	sql "ALTER ROLE cron PASSWORD 's3cr3t-w0rd'"
+	rm home/.pgpass
+	export LEASERUN_BACKEND=postgres://cron:s3cr3t-w0rd@127.0.0.1:$PGPORT/postgres
+	{
+		run_tool 0 run -vv job -- sh -c 'env >env
+			cat /proc/*/cmdline >cmdlines 2>/dev/null
+			cat /proc/*/comm | sort -u'
+		file_has env LEASERUN_BACKEND=postgres://cron:@127.0.0.1
+		assert_contains "$stdout" leaserun-guard
+		cat env cmdlines
+		run_tool 0 status
+		run_tool 0 status --json
+		run_tool 0 doctor
+		run_tool 0 init --print
+		sql "ALTER ROLE cron PASSWORD 'else'"
+		for word in run\ -vv\ job\ --\ true status doctor init; do
+			# shellcheck disable=SC2086
+			run_tool 77 $word
+		done
+		for word in "cron:s3cr3t-w0rd@127.0.0.1:1" \
+		    "cron:s3cr3t-w0rd@127.0.0.1:bad" "cron:s3cr3t-w0rd@[::" \
+		    "cron:s3cr3t-w0rd@no.host.invalid" \
+		    "127.0.0.1:$PGPORT/x?user=cron&password=s3cr3t-w0rd&bad=1"; do
+			LEASERUN_BACKEND=postgres://$word
+			"$LEASERUN" run -vv --connect-timeout 500ms job -- \
+			    true 2>&1 && fail "it ran"
+		done
+	} >everything
+	test -s everything
+	run grep -a s3cr3t everything
+	assert_equal "$output" ""
 }
