@@ -112,9 +112,8 @@ advice(int error)
 	case EINVAL:
 	case EOPNOTSUPP:
 		return "; choose a local file system that keeps locks";
-	case EMFILE:
 	case ENFILE:
-		return "; raise the limit of open files";
+		return "; raise fs.file-max";
 	default:
 		return "";
 	}

@@ -20,6 +20,13 @@
 
 /* More processes than this are not named one by one. */
 #define PIDS_MAX	10
+#define PATH_SIZE	(PATH_MAX + FILEDIR_FILE_SIZE)
+
+/* Who holds a lock, as far as we may see. */
+struct holders {
+	char	text[PIDS_MAX * 18 + 10];	/* pids for people; "" */
+	bool	has_leaserun;	/* which looks after the others */
+};
 
 enum leaserun_result
 filelook_record(const struct filedir *dir, const char *file,
@@ -139,72 +146,6 @@ is_lease_file(const struct dirent *d)
 	    (has_suffix(d->d_name, ".token") || has_suffix(d->d_name, ".lock"));
 }
 
-/* One file of the directory; a lock file without a record is a name, too. */
-static void
-list_file(const struct filedir *dir, int dirfd, const char *file,
-    leaserun_entry_fn *fn, void *arg)
-{
-	char name[LEASERUN_NAME_SIZE], token[FILEDIR_FILE_SIZE];
-	size_t len = (size_t)(strrchr(file, '.') - file);
-	struct leaserun_entry entry;
-	struct fileinfo info;
-	struct stat st;
-
-	if (len >= sizeof(name))
-		return;
-	memcpy(name, file, len);
-	name[len] = '\0';
-	if (has_suffix(file, ".lock") && fstatat(dirfd,
-	    filedir_name(token, name, ".token"), &st, AT_SYMLINK_NOFOLLOW) == 0)
-		return;
-	/* One that cannot be read must not hide the others. */
-	if (filelook(dir, dirfd, name, &info, &entry) != LEASERUN_OK)
-		entry.state = LEASERUN_UNREADABLE;
-	fn(arg, &entry);
-}
-
-static enum leaserun_result
-list_all(const struct filedir *dir, int dirfd, leaserun_entry_fn *fn, void *arg)
-{
-	struct dirent **files;
-	int i, n;
-
-	if ((n = scandirat(dirfd, ".", &files, is_lease_file, alphasort)) == -1)
-		return filedir_fail(dir, "read directory", NULL, errno);
-	for (i = 0; i < n; i++) {
-		list_file(dir, dirfd, files[i]->d_name, fn, arg);
-		free(files[i]);
-	}
-	free(files);
-	return LEASERUN_OK;
-}
-
-enum leaserun_result
-filelook_list(void *self, const char *name, int64_t deadline,
-    leaserun_entry_fn *fn, void *arg)
-{
-	const struct filedir *dir = self;
-	enum leaserun_result result;
-	struct leaserun_entry entry;
-	struct fileinfo info;
-	int dirfd;
-
-	(void)deadline;		/* nothing here waits */
-	result = filedir_open(dir, FILEDIR_LOOK, &dirfd);
-	if (result != LEASERUN_OK)
-		return result;
-	if (name == NULL && dirfd != -1)
-		result = list_all(dir, dirfd, fn, arg);
-	else if (name != NULL) {
-		result = filelook(dir, dirfd, name, &info, &entry);
-		if (result == LEASERUN_OK)
-			fn(arg, &entry);
-	}
-	if (dirfd != -1)
-		close(dirfd);
-	return result;
-}
-
 /*
  * Does this process have the lease locked?  readlink(2) and not stat(2), which
  * could hang on somebody's dead network mount; fdinfo tells a holder from a
@@ -244,51 +185,184 @@ is_holder(const char *pid, const char *path)
 	return found;
 }
 
+/*
+ * A guard has its name for everyone to see.  A keeper whose name is not
+ * recorded yet runs the same program as we do.
+ */
+static bool
+is_leaserun(const char *pid)
+{
+	char name[64], line[32] = "", theirs[PATH_MAX], ours[PATH_MAX];
+	ssize_t n;
+	FILE *fp;
+
+	snprintf(name, sizeof(name), "/proc/%.16s/exe", pid);
+	n = readlink(name, theirs, sizeof(theirs));
+	if (n > 0 && readlink("/proc/self/exe", ours, sizeof(ours)) == n &&
+	    memcmp(theirs, ours, (size_t)n) == 0)
+		return true;
+	snprintf(name, sizeof(name), "/proc/%.16s/comm", pid);
+	if ((fp = fopen(name, "re")) == NULL)
+		return false;
+	if (fgets(line, sizeof(line), fp) == NULL)
+		line[0] = '\0';
+	fclose(fp);
+	return strcmp(line, "leaserun-guard\n") == 0;
+}
+
 /* "1, 2 and more"; "" when there is none that we may see. */
 static void
-find_holders(const struct filedir *dir, const char *file, char *text,
-    size_t size)
+find_holders(const char *path, struct holders *holders)
 {
-	char path[PATH_MAX + FILEDIR_FILE_SIZE];
+	const size_t size = sizeof(holders->text);
 	size_t len = 0, found = 0;
 	struct dirent *d;
 	DIR *proc;
 
-	text[0] = '\0';
-	if (realpath(dir->path, path) == NULL ||
-	    (proc = opendir("/proc")) == NULL)
+	holders->text[0] = '\0';
+	holders->has_leaserun = false;
+	if ((proc = opendir("/proc")) == NULL)
 		return;
-	snprintf(path + strlen(path), sizeof(path) - strlen(path), "/%s", file);
 	while ((d = readdir(proc)) != NULL) {
 		if (strspn(d->d_name, "0123456789") != strlen(d->d_name) ||
 		    !is_holder(d->d_name, path))
 			continue;
-		if (++found > PIDS_MAX) {
-			snprintf(text + len, size - len, " and more");
-			break;
-		}
-		len += (size_t)snprintf(text + len, size - len, "%s%.16s",
-		    len == 0 ? "" : ", ", d->d_name);
+		holders->has_leaserun |= is_leaserun(d->d_name);
+		if (++found > PIDS_MAX)
+			continue;
+		len += (size_t)snprintf(holders->text + len, size - len,
+		    "%s%.16s", len == 0 ? "" : ", ", d->d_name);
 	}
+	if (found > PIDS_MAX)
+		snprintf(holders->text + len, size - len, " and more");
 	closedir(proc);
+}
+
+/* The path of a lock file as /proc shows it. */
+static bool
+lock_path(const struct filedir *dir, const char *name, char path[PATH_SIZE])
+{
+	char file[FILEDIR_FILE_SIZE];
+	size_t len;
+
+	if (realpath(dir->path, path) == NULL)
+		return false;
+	len = strlen(path);
+	snprintf(path + len, PATH_SIZE - len, "/%s", filedir_name(file, name,
+	    ".lock"));
+	return true;
+}
+
+/*
+ * A run holds its lock itself, and so does its guard.  When neither does, but
+ * others are seen to, these are of a job that was left alone.  What we may not
+ * see proves nothing.
+ */
+static bool
+is_orphaned(const struct filedir *dir, const struct leaserun_entry *entry,
+    struct holders *holders)
+{
+	char path[PATH_SIZE], pid[24];
+
+	if ((entry->state != LEASERUN_BUSY &&
+	    entry->state != LEASERUN_REVOKING) || entry->pid <= 0 ||
+	    !lock_path(dir, entry->name, path))
+		return false;
+	snprintf(pid, sizeof(pid), "%" PRId64, entry->pid);
+	if (is_holder(pid, path))
+		return false;
+	find_holders(path, holders);
+	return holders->text[0] != '\0' && !holders->has_leaserun;
+}
+
+/* One file of the directory; a lock file without a record is a name, too. */
+static void
+list_file(const struct filedir *dir, int dirfd, const char *file,
+    leaserun_entry_fn *fn, void *arg)
+{
+	char name[LEASERUN_NAME_SIZE], token[FILEDIR_FILE_SIZE];
+	size_t len = (size_t)(strrchr(file, '.') - file);
+	struct leaserun_entry entry;
+	struct holders holders;
+	struct fileinfo info;
+	struct stat st;
+
+	if (len >= sizeof(name))
+		return;
+	memcpy(name, file, len);
+	name[len] = '\0';
+	if (has_suffix(file, ".lock") && fstatat(dirfd,
+	    filedir_name(token, name, ".token"), &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return;
+	/* One that cannot be read must not hide the others. */
+	if (filelook(dir, dirfd, name, &info, &entry) != LEASERUN_OK)
+		entry.state = LEASERUN_UNREADABLE;
+	entry.orphaned = is_orphaned(dir, &entry, &holders);
+	fn(arg, &entry);
+}
+
+static enum leaserun_result
+list_all(const struct filedir *dir, int dirfd, leaserun_entry_fn *fn, void *arg)
+{
+	struct dirent **files;
+	int i, n;
+
+	if ((n = scandirat(dirfd, ".", &files, is_lease_file, alphasort)) == -1)
+		return filedir_fail(dir, "read directory", NULL, errno);
+	for (i = 0; i < n; i++) {
+		list_file(dir, dirfd, files[i]->d_name, fn, arg);
+		free(files[i]);
+	}
+	free(files);
+	return LEASERUN_OK;
+}
+
+enum leaserun_result
+filelook_list(void *self, const char *name, int64_t deadline,
+    leaserun_entry_fn *fn, void *arg)
+{
+	const struct filedir *dir = self;
+	enum leaserun_result result;
+	struct leaserun_entry entry;
+	struct holders holders;
+	struct fileinfo info;
+	int dirfd;
+
+	(void)deadline;		/* nothing here waits */
+	result = filedir_open(dir, FILEDIR_LOOK, &dirfd);
+	if (result != LEASERUN_OK)
+		return result;
+	if (name == NULL && dirfd != -1)
+		result = list_all(dir, dirfd, fn, arg);
+	else if (name != NULL) {
+		result = filelook(dir, dirfd, name, &info, &entry);
+		if (result == LEASERUN_OK) {
+			entry.orphaned = is_orphaned(dir, &entry, &holders);
+			fn(arg, &entry);
+		}
+	}
+	if (dirfd != -1)
+		close(dirfd);
+	return result;
 }
 
 /* A lock ends with its processes: all that can be done is to name them. */
 static enum leaserun_result
 refuse_force(const struct filedir *dir, const char *name)
 {
-	char file[FILEDIR_FILE_SIZE], pids[PIDS_MAX * 18 + 10];
+	char path[PATH_SIZE];
+	struct holders holders = { .text = "" };
 
-	find_holders(dir, filedir_name(file, name, ".lock"), pids,
-	    sizeof(pids));
-	if (pids[0] == '\0')
+	if (lock_path(dir, name, path))
+		find_holders(path, &holders);
+	if (holders.text[0] == '\0')
 		dir->host->error(dir->host, "a lock ends with its processes, "
-		    "and those that hold '%s/%s' cannot be seen from here; "
-		    "look for them as root", dir->path, file);
+		    "and those that hold '%s/%s.lock' cannot be seen from "
+		    "here; look for them as root", dir->path, name);
 	else
 		dir->host->error(dir->host, "a lock ends with its processes, "
-		    "and '%s/%s' is held by %s; end these", dir->path, file,
-		    pids);
+		    "and '%s/%s.lock' is held by %s; end these", dir->path,
+		    name, holders.text);
 	return LEASERUN_MISCONFIGURED;
 }
 
@@ -317,9 +391,17 @@ revoke_busy(const struct filedir *dir, int dirfd,
     struct leaserun_entry *entry)
 {
 	enum leaserun_result result;
+	struct holders holders;
 
 	if (revoke->token != 0 && revoke->token != entry->token)
 		return LEASERUN_HELD;
+	if (is_orphaned(dir, entry, &holders)) {
+		dir->host->error(dir->host, "nobody is there to be asked: the "
+		    "run (pid %" PRId64 ") and its guard are gone, and '%s' is "
+		    "held by %s, left over from its job; end these",
+		    entry->pid, revoke->name, holders.text);
+		return LEASERUN_MISCONFIGURED;
+	}
 	if (revoke->force)
 		return refuse_force(dir, revoke->name);
 	if (entry->owner[0] == '\0') {

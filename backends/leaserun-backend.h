@@ -100,6 +100,9 @@ struct leaserun_entry {
 	int		end_status;	/* exit status, 128+N for a signal */
 	int64_t		end_ms;		/* unix */
 	int64_t		ran_ms;
+	bool		orphaned;	/* held, but only by processes of a job
+					 * whose leaserun is gone: nobody is
+					 * there to be asked */
 };
 
 /* What the keeper wants when it acquires. */

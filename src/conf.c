@@ -289,7 +289,7 @@ resolve_owner(struct conf *conf)
 	conf->owner = xstrdup(name);
 }
 
-/* Whose job blocks count.  Status can name several jobs, but has one store. */
+/* Whose job blocks count.  Status with several names asks for each again. */
 static const char *
 find_job(enum conf_scope scope, int argc, char *argv[], int operands)
 {

@@ -82,8 +82,10 @@ struct conf_error {
  * Reads the options of the command `scope' out of argv (argv[0] is the
  * command's own name), then files, environment and command line in their
  * order.  The first operand selects the job blocks: of run, check and revoke,
- * and of status when it is the only one.  *operands: index of the first
- * operand, `--' in front of it skipped.  0, or -1 with *err and *conf empty.
+ * and of status, which loads the configuration anew for each name when there
+ * are several; with more than one operand it gets no block.  *operands: index
+ * of the first operand, `--' in front of it skipped.  0, or -1 with *err and
+ * *conf empty.
  * Everything is checked, also the combinations (schedule_fits for CONF_RUN).
  * With conf->help set nothing else was looked at.
  */

@@ -47,6 +47,7 @@ struct guard {
 	int		 exec_fd;	/* -1 once executed */
 	int		 hold_fd;	/* -1: none */
 	pid_t		 command;	/* 0: not started, or reaped */
+	pid_t		 pid;		/* the same, reaped or not */
 	int		 status;	/* wait status of the command */
 	bool		 is_reaped;
 	bool		 expires;
@@ -152,6 +153,7 @@ kill_spell(struct guard *g)
 	if (survivor.pid != 0 && survivor.pid != g->survivor)
 		tell(g, LINK_SURVIVOR, 0, 0, survivor.pid, survivor.uid);
 	g->survivor = survivor.pid;
+	atomic_store(&g->page->survivor, survivor.pid);
 }
 
 static void
@@ -201,6 +203,17 @@ finish(struct guard *g)
 	atomic_store(&g->page->reason, (int)g->reason);
 	atomic_store(&g->page->done, 1);
 	tell(g, LINK_ENDED, g->status, g->reason, 0, 0);
+}
+
+/* The command was not started. */
+static void
+fail(struct guard *g, int error, enum link_failure failure)
+{
+	g->state = DONE;
+	atomic_store(&g->page->error, error);
+	atomic_store(&g->page->failed, (int)failure + 1);
+	atomic_store(&g->page->done, 1);
+	tell(g, LINK_FAILED, error, failure, 0, 0);
 }
 
 /* First at every wake-up: a thaw or a flood must not put it off. */
@@ -268,7 +281,6 @@ arm_timer(struct guard *g)
 static void
 check_exec(struct guard *g)
 {
-	pid_t command = g->command;
 	int error;
 
 	if (g->exec_fd == -1 || (error = tree_exec_result(g->exec_fd)) == -1)
@@ -276,11 +288,10 @@ check_exec(struct guard *g)
 	close(g->exec_fd);
 	g->exec_fd = -1;
 	if (error != 0) {
-		tell(g, LINK_FAILED, error, FAILED_EXEC, command, 0);
-		g->state = DONE;
+		fail(g, error, FAILED_EXEC);
 		return;
 	}
-	tell(g, LINK_STARTED, 0, 0, command, 0);
+	tell(g, LINK_STARTED, 0, 0, g->pid, 0);
 	if (g->state == STARTING)
 		g->state = RUNNING;
 }
@@ -328,24 +339,27 @@ on_start(struct guard *g, const struct link_msg *msg, int hold_fd)
 			close(hold_fd);
 		return;
 	}
+	g->hold_fd = hold_fd;
 	g->expires = msg->ttl_ns != 0;
 	g->ttl = msg->ttl_ns;
 	if (now >= term_at(g, now)) {
 		/* We, or the keeper, were frozen on the way here. */
-		tell(g, LINK_FAILED, 0, FAILED_LATE, 0, 0);
-		if (hold_fd != -1)
-			close(hold_fd);
+		fail(g, 0, FAILED_LATE);
 		return;
 	}
-	g->hold_fd = hold_fd;
 	for (i = 0; i < 2; i++) {
 		if (g->job->token_text[i] != NULL)
-			number_format(msg->token,
-			    g->job->token_text[i]);
+			number_format(msg->token, g->job->token_text[i]);
 	}
 	if (g->expires)
 		seconds_format(g->ttl, g->job->ttl_text);
 	g->command = tree_spawn(&command, &g->exec_fd);
+	if (g->command == -1) {
+		g->command = 0;
+		fail(g, errno, FAILED_FORK);
+		return;
+	}
+	g->pid = g->command;
 	/*
 	 * The command has the keeper's group; we leave it, and the session as
 	 * well: with a parent in it the kernel would let a key stop a job that
@@ -353,12 +367,6 @@ on_start(struct guard *g, const struct link_msg *msg, int hold_fd)
 	 */
 	if (g->job->keeper_group != 0 && !g->job->own_group)
 		setsid();
-	if (g->command == -1) {
-		g->command = 0;
-		tell(g, LINK_FAILED, errno, FAILED_FORK, 0, 0);
-		g->state = DONE;
-		return;
-	}
 	g->state = STARTING;
 	g->max_run_at = time_add(now, g->job->max_run);
 }
@@ -395,32 +403,24 @@ on_signal(struct guard *g, int signo, bool from_terminal)
 		kill(g->command, signo);
 }
 
-/* End of file, an error or nonsense: from here on nobody renews. */
-static void
-on_keeper_gone(struct guard *g)
-{
-	close(g->link);
-	g->link = -1;
-	start_ending(g, END_KEEPER);
-}
-
 static void
 read_link(struct guard *g)
 {
+	enum link_event event;
 	struct link_msg msg;
 	int passed;
 
 	if (g->link == -1)
 		return;
-	switch (link_recv(g->link, false, &msg, &passed)) {
-	case LINK_NOTHING:
-		return;
-	case LINK_GONE:
-		on_keeper_gone(g);
-		return;
-	case LINK_GOT:
-		break;
+	event = link_recv(g->link, false, &msg, &passed);
+	if (event == LINK_GONE) {
+		/* From here on nobody renews. */
+		close(g->link);
+		g->link = -1;
+		start_ending(g, END_KEEPER);
 	}
+	if (event != LINK_GOT)
+		return;
 	if (msg.type == LINK_START)
 		on_start(g, &msg, passed);
 	else if (msg.type == LINK_SIGNAL)

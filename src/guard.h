@@ -25,6 +25,9 @@ struct deadline_page {
 	_Atomic int	status;		/* wait status */
 	_Atomic int	done;		/* nothing of the job is left */
 	_Atomic int	reason;		/* enum end_reason, with done */
+	_Atomic int	failed;		/* link_failure + 1, with done; or 0 */
+	_Atomic int	error;		/* errno, with failed */
+	_Atomic int	survivor;	/* pid: may not be killed; or 0 */
 };
 
 /* All set before the fork; strings and arrays belong to the keeper. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "job.h"
+#include "leave.h"
 #include "log.h"
 #include "proc.h"
 #include "signals.h"
@@ -24,6 +25,7 @@
 #define GUARD_LINGER	NS_PER_S
 #define KILL_EVERY	(20 * NS_PER_MS)
 #define SURVIVOR_EVERY	(250 * NS_PER_MS)
+#define REPEAT_EVERY	(100 * NS_PER_MS)
 #define EXEMPT_MAX	4096
 
 void
@@ -31,8 +33,6 @@ job_init(struct job *j, const struct keeper_setup *s)
 {
 	memset(j, 0, sizeof(*j));
 	j->s = s;
-	j->exempt.pids = s->exempt;
-	j->exempt.n = s->nexempt;
 	j->kill_at = j->check_guard_at = j->leftovers_at = TIME_NEVER;
 }
 
@@ -53,7 +53,9 @@ job_end(struct job *j, int signo, enum end_reason reason)
 
 	if (!j->is_started || j->is_taken_over)
 		return;
-	link_send(j->s->link, &msg, -1);
+	j->unsent.type = 0;
+	if (link_send(j->s->link, &msg, -1) == -1)
+		j->unsent = msg;
 	if (signo == SIGKILL)
 		j->check_guard_at = time_add(now_ns(), GUARD_PATIENCE);
 }
@@ -101,22 +103,6 @@ check_guard(struct job *j, int64_t now)
 		j->check_guard_at = time_add(now, GUARD_LINGER);
 }
 
-static void
-forget_exempt(struct job *j, pid_t pid)
-{
-	size_t i;
-	sigset_t saved;
-
-	for (i = 0; i < j->exempt.n; i++) {
-		if (j->s->exempt[i] != pid)
-			continue;
-		signals_block(&saved);
-		j->s->exempt[i] = j->s->exempt[--j->exempt.n];
-		signals_restore(&saved);
-		return;
-	}
-}
-
 /*
  * Children other than the guard are not the job while the guard lives: it is
  * nearer to the job's orphans than we are.  They are noted, so that they are
@@ -126,6 +112,7 @@ static void
 look_after_exempt(struct job *j)
 {
 	static pid_t found[EXEMPT_MAX];
+	struct tree_exempt *exempt = j->s->exempt;
 	sigset_t saved;
 	ssize_t n, i;
 	size_t kept = 0;
@@ -136,12 +123,12 @@ look_after_exempt(struct job *j)
 	n = tree_children(found, EXEMPT_MAX);
 	if (n <= 0 || signals_guard_ended())
 		goto out;	/* some of them may be the job */
-	for (i = 0; i < n && kept < EXEMPT_MAX; i++) {
+	for (i = 0; i < n && kept < exempt->room; i++) {
 		if (found[i] != j->s->guard &&
 		    waitpid(found[i], NULL, WNOHANG) == 0)
-			j->s->exempt[kept++] = found[i];
+			exempt->pids[kept++] = found[i];
 	}
-	j->exempt.n = kept;
+	exempt->n = kept;
 out:
 	signals_restore(&saved);
 }
@@ -157,21 +144,6 @@ note_survivor(struct job *j, pid_t pid, uid_t uid)
 	    (long)pid, (long)uid);
 }
 
-/* A guard that a debugger does not let go: there is no ECHILD, then. */
-static void
-spare_zombie(struct job *j)
-{
-	sigset_t saved;
-
-	if (proc_state(j->s->guard) != 'Z' || j->exempt.n == EXEMPT_MAX ||
-	    waitpid(j->s->guard, NULL, WNOHANG) != 0)
-		return;
-	forget_exempt(j, j->s->guard);
-	signals_block(&saved);
-	j->s->exempt[j->exempt.n++] = j->s->guard;
-	signals_restore(&saved);
-}
-
 /*
  * Kills what was the guard's.  ECHILD ends it; with children that are not the
  * job there is no ECHILD, so two empty listings in a row have to do.
@@ -179,19 +151,21 @@ spare_zombie(struct job *j)
 static void
 kill_job(struct job *j)
 {
+	struct tree_exempt *exempt = j->s->exempt;
 	struct tree_survivor survivor;
-	pid_t pid;
+	sigset_t saved;
+	bool empty;
 	size_t n;
 
 	if (!signals_guard_ended())
 		return;
-	spare_zombie(j);
-	n = tree_kill(&j->exempt, &survivor);
-	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-		forget_exempt(j, pid);
+	n = tree_kill(exempt, &survivor);
+	signals_block(&saved);
+	tree_spare_zombie(exempt, j->s->guard);
+	empty = tree_reap(exempt);
+	signals_restore(&saved);
 	j->empty_listings = n == 0 ? j->empty_listings + 1 : 0;
-	if ((pid == -1 && errno == ECHILD) ||
-	    (j->exempt.n > 0 && j->empty_listings >= 2))
+	if (empty || (exempt->n > 0 && j->empty_listings >= 2))
 		j->is_ended = true;
 	else
 		note_survivor(j, survivor.pid, survivor.uid);
@@ -215,16 +189,16 @@ on_exec_failure(struct job *j, int error)
 }
 
 static void
-on_failed(struct job *j, const struct link_msg *msg)
+on_failed(struct job *j, enum link_failure failure, int error)
 {
 	j->is_ended = true;
 	j->is_started = false;
-	if (msg->reason == FAILED_EXEC)
-		on_exec_failure(j, msg->number);
-	else if (msg->reason == FAILED_FORK) {
+	if (failure == FAILED_EXEC)
+		on_exec_failure(j, error);
+	else if (failure == FAILED_FORK) {
 		j->failure = EXIT_INTERNAL;
-		log_error("cannot start a process for '%s': %s",
-		    j->s->command, strerror(msg->number));
+		log_error("cannot start a process for '%s': %s%s",
+		    j->s->command, strerror(error), limit_hint(error));
 	} else {
 		j->failure = EXIT_UNAVAILABLE;
 		log_error("'%s': too little of the lease was left to start "
@@ -278,8 +252,31 @@ on_stopped(struct job *j, int signo)
 
 	/* It may have been continued by the time we read this. */
 	if (j->command == 0 || proc_state(j->command) == 'T')
-		signals_stop_self(signo);
+		leave_stopped(signo);
 	link_send(j->s->link, &msg, -1);	/* we go on */
+}
+
+static void
+on_ended(struct job *j, enum end_reason reason, int status)
+{
+	j->is_ended = true;
+	j->reason = reason;
+	j->status = status;
+}
+
+/* What the guard's last message says, or said if it did not fit. */
+static void
+read_page(struct job *j)
+{
+	struct deadline_page *page = j->s->page;
+	int failed = atomic_load(&page->failed);
+
+	if (failed != 0)
+		on_failed(j, (enum link_failure)(failed - 1),
+		    atomic_load(&page->error));
+	else
+		on_ended(j, (enum end_reason)atomic_load(&page->reason),
+		    atomic_load(&page->status));
 }
 
 static void
@@ -291,7 +288,7 @@ on_message(struct job *j, const struct link_msg *msg)
 		log_info("'%s': started process %d", j->s->shown, msg->pid);
 		break;
 	case LINK_FAILED:
-		on_failed(j, msg);
+		on_failed(j, (enum link_failure)msg->reason, msg->number);
 		break;
 	case LINK_COMMAND:
 		j->leftovers_at = time_add(now_ns(), LEFTOVERS_AFTER);
@@ -307,9 +304,7 @@ on_message(struct job *j, const struct link_msg *msg)
 		note_survivor(j, msg->pid, msg->uid);
 		break;
 	case LINK_ENDED:
-		j->is_ended = true;
-		j->status = msg->number;
-		j->reason = (enum end_reason)msg->reason;
+		on_ended(j, (enum end_reason)msg->reason, msg->number);
 		break;
 	default:
 		break;
@@ -321,23 +316,30 @@ read_link(struct job *j)
 {
 	enum link_event event;
 	struct link_msg msg;
+	bool is_done;
 	int passed;
 
 	if (j->is_taken_over)
 		return;
+	is_done = atomic_load(&j->s->page->done);
 	while ((event = link_recv(j->s->link, true, &msg, &passed)) ==
 	    LINK_GOT && !j->is_ended)
 		on_message(j, &msg);
-	if (event != LINK_GONE || j->is_ended)
+	if (j->is_ended)
 		return;
-	/* The last message may not have fitted; the page has it as well. */
-	if (atomic_load(&j->s->page->done)) {
-		j->is_ended = true;
-		j->status = atomic_load(&j->s->page->status);
-		j->reason = (enum end_reason)atomic_load(&j->s->page->reason);
-		return;
-	}
-	take_over(j, "is gone");
+	if (is_done || (event == LINK_GONE && atomic_load(&j->s->page->done)))
+		read_page(j);
+	else if (event == LINK_GONE)
+		take_over(j, "is gone");
+}
+
+/* The link was full: the guard is stopped, or was. */
+static void
+repeat_unsent(struct job *j)
+{
+	if (j->unsent.type != 0 && !j->is_taken_over &&
+	    link_send(j->s->link, &j->unsent, -1) == 0)
+		j->unsent.type = 0;
 }
 
 static void
@@ -365,7 +367,8 @@ job_next(const struct job *j, int64_t now)
 	int64_t at = time_earlier(j->check_guard_at, j->leftovers_at);
 
 	if (!j->is_taken_over)
-		return at;
+		return j->unsent.type == 0 ? at :
+		    time_earlier(at, time_add(now, REPEAT_EVERY));
 	return time_earlier(at, time_add(now, j->survivor == 0 ? KILL_EVERY :
 	    SURVIVOR_EVERY));
 }
@@ -375,9 +378,10 @@ job_look(struct job *j, int64_t now, bool is_due)
 {
 	check_guard(j, now);
 	read_link(j);
+	repeat_unsent(j);
 	if (j->is_taken_over)
 		kill_job(j);
-	else if (is_due || j->exempt.n > 0 || getpid() == 1)
+	else if (is_due || j->s->exempt->n > 0 || getpid() == 1)
 		look_after_exempt(j);
 	if (is_due && is_stopped(j->s->guard) && !j->told_stopped) {
 		j->told_stopped = true;

@@ -14,7 +14,6 @@
 
 struct job {
 	const struct keeper_setup *s;
-	struct tree_exempt exempt;	/* pids owned by the setup */
 	bool		 is_started;	/* LINK_START was sent */
 	bool		 is_ended;	/* nothing of it is left */
 	bool		 is_taken_over;	/* the keeper kills, no guard */
@@ -30,6 +29,7 @@ struct job {
 	int64_t		 kill_at;	/* what the guard is to keep to */
 	int64_t		 check_guard_at;
 	int64_t		 leftovers_at;
+	struct link_msg	 unsent;	/* "end now", to be repeated; type 0 */
 };
 
 void	job_init(struct job *, const struct keeper_setup *);

@@ -14,6 +14,7 @@
 
 #include "job.h"
 #include "keeper.h"
+#include "leave.h"
 #include "log.h"
 #include "plugin.h"
 #include "signals.h"
@@ -161,7 +162,8 @@ renew(struct keeper *k)
 	enum leaserun_result result;
 
 	k->store.is_alone = k->job.is_taken_over;
-	signals_renewing(kill_at(k), attempt, k->conf->lost_exit_code);
+	signals_renewing(kill_at(k), k->deadline, attempt,
+	    k->conf->lost_exit_code);
 	result = store_renew(&k->store, &k->lease, attempt, &renewal);
 	signals_renewed();
 	switch (result) {
@@ -211,7 +213,7 @@ wait_for_events(struct keeper *k)
 	timer_clear(k->timer);
 	signals_clear();
 	if ((signo = signals_take_stop()) != 0)
-		signals_stop_self(signo);
+		leave_stopped(signo);
 }
 
 /*
@@ -417,9 +419,10 @@ keeper_run(const struct keeper_setup *s)
 	int status;
 
 	job_init(&k.job, s);
-	if (signals_init(s->link, s->guard, s->page, &k.job.exempt) == -1 ||
+	if (signals_init(s->link, s->guard, s->page, s->exempt) == -1 ||
 	    (k.timer = timer_open()) == -1) {
-		log_error("cannot prepare the run: %s", strerror(errno));
+		log_error("cannot prepare the run: %s%s", strerror(errno),
+		    limit_hint(errno));
 		return W_EXITCODE(EXIT_INTERNAL, 0);
 	}
 	if (store_acquire(&k.store, s, &grant, &status))

@@ -9,6 +9,7 @@
 
 #include "conf.h"
 #include "guard.h"
+#include "tree.h"
 
 /* All owned by the caller, valid while the keeper runs. */
 struct keeper_setup {
@@ -21,8 +22,7 @@ struct keeper_setup {
 	int		 link;		/* the keeper's end */
 	pid_t		 guard;
 	struct deadline_page *page;
-	pid_t		*exempt;	/* children from before; malloc'd */
-	size_t		 nexempt;
+	struct tree_exempt *exempt;	/* children from before */
 };
 
 /*

@@ -22,12 +22,16 @@
 /* Each call to a store; a command makes a few of them. */
 #define POLL_FDS	14
 #define REVOKE_POLL	(100 * NS_PER_MS)
+/* With less than these a backend may fail for want of them. */
+#define FDS_LEAST	6
 
 struct query {
 	struct conf	conf;
 	struct plugin	plugin;
 	int		timer;
-	char		**names;	/* operands */
+	enum conf_scope	scope;
+	char		**argv;		/* the command and its options */
+	char		**names;	/* operands, behind these */
 	int		nnames;
 };
 
@@ -105,8 +109,9 @@ query_deadline(const struct query *q)
 static int
 fail(struct query *q, enum leaserun_result result)
 {
-	log_error("%s", q->plugin.error[0] != '\0' ? q->plugin.error :
-	    "the store did not answer");
+	log_error("%s%s", q->plugin.error[0] != '\0' ? q->plugin.error :
+	    "the store did not answer", result != LEASERUN_UNAVAILABLE ||
+	    fds_left(FDS_LEAST) ? "" : limit_hint(EMFILE));
 	return plugin_exit_status(result);
 }
 
@@ -119,8 +124,9 @@ open_store(struct query *q)
 	};
 	enum leaserun_result result;
 
-	if ((q->timer = timer_open()) == -1) {
-		log_error("cannot make a timer: %s", strerror(errno));
+	if (q->timer == -1 && (q->timer = timer_open()) == -1) {
+		log_error("cannot make a timer: %s%s", strerror(errno),
+		    limit_hint(errno));
 		return EXIT_INTERNAL;
 	}
 	q->plugin.host.keeper = q;
@@ -167,7 +173,7 @@ static int
 run_query(enum conf_scope scope, int argc, char *argv[], int least, int most,
     int (*fn)(struct query *, const char *name))
 {
-	struct query q = { .timer = -1 };
+	struct query q = { .scope = scope, .argv = argv, .timer = -1 };
 	char name[LEASERUN_NAME_SIZE] = "";
 	struct conf_error err;
 	int first, status;
@@ -191,7 +197,8 @@ run_query(enum conf_scope scope, int argc, char *argv[], int least, int most,
 	status = check_operands(&q, argv[0], least, most);
 	if (status == 0 && most == 1)
 		status = encode(argv[0], q.names[0], name);
-	if (status == 0 && (status = open_store(&q)) == 0)
+	/* Several names may have several stores. */
+	if (status == 0 && (q.nnames > 1 || (status = open_store(&q)) == 0))
 		status = fn(&q, name);
 	plugin_close(&q.plugin);
 	if (q.timer != -1)
@@ -202,31 +209,62 @@ run_query(enum conf_scope scope, int argc, char *argv[], int least, int most,
 
 /* --- status --- */
 
+/* One name, or all with NULL, of the store that is open. */
+static int
+collect(struct query *q, const char *shown, struct show *show)
+{
+	char name[LEASERUN_NAME_SIZE];
+	enum leaserun_result result;
+	int wrong;
+
+	if (shown != NULL && (wrong = encode("status", shown, name)) != 0)
+		return wrong;
+	result = q->plugin.ops->list(q->plugin.self, shown == NULL ? NULL :
+	    name, query_deadline(q), show_add, show);
+	return result == LEASERUN_OK ? EXIT_OK : fail(q, result);
+}
+
+/* Opens the store that the configuration has for this name alone. */
+static int
+open_store_of(struct query *q, char *shown)
+{
+	size_t n = (size_t)(q->names - q->argv);
+	char **argv = xcalloc(n + 2, sizeof(*argv));
+	struct conf_error err;
+	int first, rc;
+
+	memcpy(argv, q->argv, n * sizeof(*argv));
+	argv[n] = shown;
+	plugin_close(&q->plugin);
+	conf_free(&q->conf);
+	rc = conf_load(&q->conf, q->scope, (int)n + 1, argv, &first, &err);
+	free(argv);
+	if (rc == -1) {
+		log_error("%s", err.text);
+		return err.status;
+	}
+	return open_store(q);
+}
+
 static int
 status(struct query *q, const char *unused)
 {
-	enum leaserun_result result = LEASERUN_OK;
-	char name[LEASERUN_NAME_SIZE];
 	struct show *show = show_new();
 	int i, wrong = 0;
 
 	(void)unused;
-	for (i = 0; i < q->nnames && wrong == 0 && result == LEASERUN_OK; i++) {
-		if ((wrong = encode("status", q->names[i], name)) == 0)
-			result = q->plugin.ops->list(q->plugin.self, name,
-			    query_deadline(q), show_add, show);
+	if (q->nnames <= 1)
+		wrong = collect(q, q->nnames == 0 ? NULL : q->names[0], show);
+	for (i = 0; q->nnames > 1 && i < q->nnames && wrong == 0; i++) {
+		if ((wrong = open_store_of(q, q->names[i])) == 0)
+			wrong = collect(q, q->names[i], show);
 	}
-	if (q->nnames == 0)
-		result = q->plugin.ops->list(q->plugin.self, NULL,
-		    query_deadline(q), show_add, show);
-	if (wrong == 0 && result == LEASERUN_OK && q->conf.json)
+	if (wrong == 0 && q->conf.json)
 		show_json(show);
-	else if (wrong == 0 && result == LEASERUN_OK)
+	else if (wrong == 0)
 		show_table(show);
 	show_free(show);
-	if (wrong != 0)
-		return wrong;
-	return result == LEASERUN_OK ? EXIT_OK : fail(q, result);
+	return wrong;
 }
 
 static int

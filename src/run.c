@@ -16,6 +16,7 @@
 #include "conf.h"
 #include "guard.h"
 #include "keeper.h"
+#include "leave.h"
 #include "link.h"
 #include "log.h"
 #include "name.h"
@@ -38,8 +39,8 @@ struct run {
 	char		**argv;
 	struct guard_job job;
 	struct deadline_page *page;
-	pid_t		 exempt[EXEMPT_MAX];
-	size_t		 nexempt;
+	pid_t		 children[EXEMPT_MAX];
+	struct tree_exempt exempt;
 };
 
 static const char *const own_variables[] = {
@@ -213,8 +214,10 @@ prepare_job(struct run *r)
 		    "another pid namespace" : "cannot be used");
 		return EXIT_CONFIG;
 	}
-	n = tree_children(r->exempt, EXEMPT_MAX);
-	r->nexempt = n < 0 ? 0 : (size_t)n;
+	n = tree_children(r->children, EXEMPT_MAX);
+	r->exempt.pids = r->children;
+	r->exempt.n = n < 0 ? 0 : (size_t)n;
+	r->exempt.room = EXEMPT_MAX;
 	r->job.argv = r->argv;
 	r->job.schedule.ttl = r->conf.ttl;
 	r->job.schedule.renew_every = r->conf.renew_every;
@@ -246,12 +249,13 @@ run(struct run *r, const char *chain)
 	struct keeper_setup s = {
 		.conf = &r->conf, .shown = r->shown, .name = r->name,
 		.owner = r->owner, .chain = chain, .command = r->argv[0],
-		.exempt = r->exempt, .nexempt = r->nexempt,
+		.exempt = &r->exempt,
 	};
 	int fds[2], status;
 
 	if ((s.page = make_page()) == NULL || link_pair(fds) == -1) {
-		log_error("cannot prepare the run: %s", strerror(errno));
+		log_error("cannot prepare the run: %s%s", strerror(errno),
+		    limit_hint(errno));
 		return EXIT_INTERNAL;
 	}
 	/* Until the handlers are there; the guard keeps them blocked. */
@@ -268,7 +272,7 @@ run(struct run *r, const char *chain)
 	s.link = fds[0];
 	status = keeper_run(&s);
 	conf_free(&r->conf);
-	signals_leave(status);
+	leave(status);
 }
 
 int

@@ -135,7 +135,8 @@ fill_row(char cells[COLUMNS][CELL_SIZE], const struct leaserun_entry *e)
 	for (i = 0; i < COLUMNS; i++)
 		strcpy(cells[i], "-");
 	decoded(e->name, cells[0], CELL_SIZE);
-	text_copy(cells[1], CELL_SIZE, state_names[e->state]);
+	text_copy(cells[1], CELL_SIZE, e->orphaned ? "orphaned" :
+	    state_names[e->state]);
 	if (is_held && e->label[0] != '\0')
 		text_copy(cells[2], CELL_SIZE, clean(e->label));
 	if (is_held && e->pid > 0)
@@ -244,7 +245,7 @@ json_entry(const struct leaserun_entry *e)
 	decoded(e->name, name, sizeof(name));
 	return json_pack(
 	    "{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-	    "s:o, s:b, s:o}",
+	    "s:o, s:b, s:b, s:o}",
 	    "name", json_string(name),
 	    "state", state_names[e->state],
 	    "owner", json_text(is_held ? e->owner : ""),
@@ -261,6 +262,7 @@ json_entry(const struct leaserun_entry *e)
 	    is_held && e->expires_in_ms >= 0),
 	    "waiting", json_number(e->waiting, e->waiting >= 0),
 	    "unclean_end", e->unclean,
+	    "orphaned", e->orphaned,
 	    "last_run", json_end(e));
 }
 

@@ -1,10 +1,8 @@
 /*
- * Signal handlers of the keeper, and the ways it stops and dies.  A handler
- * must use system calls only, and must work while a library blocks.
+ * Signal handlers of the keeper.  They must use system calls only, and must
+ * work while a library blocks.
  */
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <errno.h>
@@ -15,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "leave.h"
 #include "proc.h"
 #include "signals.h"
 #include "timeutil.h"
@@ -25,6 +24,7 @@
 /* What the guard may be late by; and for how long an ended job is released. */
 #define GUARD_PATIENCE	(100 * NS_PER_MS)
 #define LEAVE_AFTER	(5 * NS_PER_S)
+#define GIVE_UP_EVERY	(20 * NS_PER_MS)
 /* A wait that is cancelled is over after this, whatever a library does. */
 #define CANCEL_BOUND	(2 * NS_PER_S)
 
@@ -32,17 +32,18 @@ static struct {
 	int		 link;
 	pid_t		 guard;
 	struct deadline_page *page;
-	const struct tree_exempt *exempt;
+	struct tree_exempt *exempt;
 	int		 event;
 	timer_t		 bound;
 	bool		 has_bound;
 	int64_t		 renew_limit;	/* the job has to be gone */
 	int64_t		 attempt_until;	/* the library has to be back */
+	int64_t		 lease_until;
 	int		 lost_exit_code;
 } own = { .link = -1, .event = -1 };
 
 static volatile sig_atomic_t started, cancelled, stopped, bound_status,
-    renewing;
+    renewing, guard_gone, giving_up;
 static const char *volatile bound_text;
 
 static void
@@ -129,31 +130,48 @@ signals_guard_ended(void)
 {
 	siginfo_t si;
 
+	/* Once it is reaped a process of the job may get its number. */
+	if (guard_gone)
+		return true;
 	si.si_pid = 0;
 	if (waitid(P_PID, (id_t)own.guard, &si,
-	    WEXITED | WNOHANG | WNOWAIT) == -1)
-		return true;
+	    WEXITED | WNOHANG | WNOWAIT) == -1 || si.si_pid == own.guard)
+		guard_gone = 1;
 	/* A debugger may keep it from being reaped; its orphans are ours. */
-	return si.si_pid == own.guard || proc_state(own.guard) == 'Z';
+	else if (proc_state(own.guard) == 'Z')
+		guard_gone = 1;
+	return guard_gone;
+}
+
+/* Nothing of the job is left; a command that was never there leaves nothing. */
+static bool
+is_over(void)
+{
+	return atomic_load(&own.page->done) && !atomic_load(&own.page->failed);
 }
 
 /*
  * A guard that ended before the job was over: its orphans are ours by now.
  * The job is killed here because the main loop may be inside a library that
- * blocks; it looks again later and decides when nothing is left.
+ * blocks; it looks again later and decides when nothing is left.  True: that is
+ * so.
  */
-static void
-kill_orphans(void)
+static bool
+kill_orphans(struct tree_survivor *survivor)
 {
 	int64_t end = time_add(now_ns(), HANDLER_SPELL);
-	struct tree_survivor survivor;
+	int empty = 0;
 
 	do {
-		if (tree_kill(own.exempt, &survivor) == 0)
-			break;
-		while (waitpid(-1, NULL, WNOHANG) > 0)
-			;
-	} while (survivor.pid == 0 && now_ns() < end);
+		tree_spare_zombie(own.exempt, own.guard);
+		empty = tree_kill(own.exempt, survivor) == 0 ? empty + 1 : 0;
+		if (tree_reap(own.exempt))
+			return true;
+		/* With children that are not the job there is no ECHILD. */
+		if (own.exempt->n > 0 && empty >= 2)
+			return true;
+	} while (survivor->pid == 0 && now_ns() < end);
+	return false;
 }
 
 /* When a renewal that does not come back is given up. */
@@ -170,14 +188,17 @@ bound_renewal(bool guard_ended)
 static void
 on_child(int signo)
 {
-	bool guard_ended = signals_guard_ended();
+	struct tree_survivor survivor;
 	int saved = errno;
+	bool guard_ended = signals_guard_ended();
 
 	(void)signo;
-	if (started && guard_ended && !tree_busy() &&
-	    !atomic_load(&own.page->done))
-		kill_orphans();
-	if (renewing && guard_ended)
+	if (!tree_busy()) {
+		tree_reap_exempt(own.exempt);
+		if (started && guard_ended && !is_over())
+			kill_orphans(&survivor);
+	}
+	if (renewing && guard_ended && !giving_up)
 		bound_renewal(true);
 	/* A backend's own short-lived process is its own affair. */
 	if (guard_ended)
@@ -185,27 +206,34 @@ on_child(int signo)
 	errno = saved;
 }
 
-/*
- * A renewal that does not come back.  The guard has ended the job, or is put
- * out of the way; the lease is over, or runs out by itself.
- */
+/* The status that a command which was not started is worth. */
+static int
+failure_status(enum link_failure failure, int error)
+{
+	switch (failure) {
+	case FAILED_EXEC:
+		return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXEC;
+	case FAILED_LATE:
+		return EXIT_UNAVAILABLE;
+	default:
+		return EXIT_INTERNAL;
+	}
+}
+
+/* What to leave with when a renewal does not come back. */
 static int
 outcome_of_hang(void)
 {
-	bool by_itself = atomic_load(&own.page->done);
 	int reason = atomic_load(&own.page->reason);
+	int failed = atomic_load(&own.page->failed);
 
-	if (!by_itself) {
-		if (!signals_guard_ended())
-			kill(own.guard, SIGKILL);
-		while (!signals_guard_ended())
-			poll(NULL, 0, 1);
-		kill_orphans();
-	}
 	if (!started)
 		return W_EXITCODE(EXIT_UNAVAILABLE, 0);
-	if (!by_itself || reason == END_DEADLINE || reason == END_LOST ||
-	    reason == END_REVOKED)
+	if (failed != 0)
+		return W_EXITCODE(failure_status((enum link_failure)(failed -
+		    1), atomic_load(&own.page->error)), 0);
+	if (!atomic_load(&own.page->done) || reason == END_DEADLINE ||
+	    reason == END_LOST || reason == END_REVOKED)
 		return W_EXITCODE(own.lost_exit_code, 0);
 	if (reason == END_MAX_RUN)
 		return W_EXITCODE(EXIT_MAX_RUN, 0);
@@ -219,6 +247,30 @@ is_at_work(pid_t pid)
 	char state = proc_state(pid);
 
 	return state != 'T' && state != 't' && state != 'Z' && state != 0;
+}
+
+/*
+ * The guard should have ended the job by now, or is put out of the way.  True:
+ * nothing is left to do.
+ */
+static bool
+end_job(void)
+{
+	struct tree_survivor survivor = {
+		.pid = atomic_load(&own.page->survivor),
+	};
+
+	if (is_over())
+		return true;
+	if (signals_guard_ended()) {
+		if (kill_orphans(&survivor))
+			return true;
+	} else if (survivor.pid == 0 || !is_at_work(own.guard)) {
+		kill(own.guard, SIGKILL);
+		return false;
+	}
+	/* The lease is kept for who may not be killed, while there is one. */
+	return survivor.pid != 0 && now_ns() >= own.lease_until;
 }
 
 static void
@@ -240,9 +292,15 @@ on_bound(int signo, siginfo_t *si, void *context)
 		set_bound(own.attempt_until);	/* it may come back yet */
 		return;
 	}
-	if (renewing)
-		signals_leave(outcome_of_hang());
-	signals_leave(bound_status >= 0 ? W_EXITCODE(bound_status, 0) :
+	if (renewing) {
+		bound_text = NULL;
+		giving_up = 1;
+		if (end_job())
+			leave(outcome_of_hang());
+		set_bound(time_add(now_ns(), GIVE_UP_EVERY));
+		return;
+	}
+	leave(bound_status >= 0 ? W_EXITCODE(bound_status, 0) :
 	    -bound_status);
 }
 
@@ -293,7 +351,7 @@ make_bound(int signo)
 
 int
 signals_init(int link, pid_t guard, struct deadline_page *page,
-    const struct tree_exempt *exempt)
+    struct tree_exempt *exempt)
 {
 	struct sigaction relay = { .sa_flags = SA_RESTART | SA_SIGINFO };
 	struct sigaction child = { .sa_flags = SA_RESTART | SA_NOCLDSTOP };
@@ -321,6 +379,7 @@ signals_init(int link, pid_t guard, struct deadline_page *page,
 	}
 	sigaction(SIGRTMAX, &bound, NULL);
 	sigaction(SIGCHLD, &child, NULL);
+	tree_reap_exempt(exempt);	/* those whose SIGCHLD was before */
 	/* A background run under `stty tostop' must not stop the heartbeat. */
 	sigaction(SIGTTOU, &ignore, NULL);
 	sigemptyset(&none);
@@ -405,8 +464,10 @@ signals_bound(int64_t at, int status, const char *text)
 }
 
 void
-signals_renewing(int64_t kill_at, int64_t attempt, int lost_exit_code)
+signals_renewing(int64_t kill_at, int64_t deadline, int64_t attempt,
+    int lost_exit_code)
 {
+	own.lease_until = deadline;
 	own.attempt_until = time_add(attempt, GUARD_PATIENCE);
 	own.renew_limit = time_add(kill_at, GUARD_PATIENCE);
 	own.lost_exit_code = lost_exit_code;
@@ -420,47 +481,5 @@ void
 signals_renewed(void)
 {
 	set_bound(TIME_NEVER);
-	renewing = 0;
-}
-
-void
-signals_stop_self(int signo)
-{
-	struct sigaction old, dfl = { .sa_handler = SIG_DFL };
-	sigset_t one, saved;
-
-	if (signo == SIGSTOP) {
-		kill(getpid(), SIGSTOP);
-		return;
-	}
-	signals_block(&saved);
-	sigaction(signo, &dfl, &old);
-	kill(getpid(), signo);
-	sigemptyset(&one);
-	sigaddset(&one, signo);
-	sigprocmask(SIG_UNBLOCK, &one, NULL);	/* here it stops */
-	sigaction(signo, &old, NULL);
-	signals_restore(&saved);
-}
-
-void
-signals_leave(int wait_status)
-{
-	struct sigaction dfl = { .sa_handler = SIG_DFL };
-	struct rlimit none = { 0, 0 };
-	sigset_t one;
-	int signo;
-
-	if (WIFSIGNALED(wait_status) && getpid() != 1) {
-		signo = WTERMSIG(wait_status);
-		setrlimit(RLIMIT_CORE, &none);
-		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-		sigaction(signo, &dfl, NULL);
-		sigemptyset(&one);
-		sigaddset(&one, signo);
-		kill(getpid(), signo);
-		sigprocmask(SIG_UNBLOCK, &one, NULL);
-	}
-	_exit(WIFSIGNALED(wait_status) ? EXIT_SIGNAL + WTERMSIG(wait_status) :
-	    WEXITSTATUS(wait_status));
+	renewing = giving_up = 0;
 }

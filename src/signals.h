@@ -18,10 +18,10 @@
 /*
  * Installs the handlers and unblocks everything.  What was ignored stays
  * ignored.  All pointers stay valid; *exempt may be changed with signals
- * blocked.  -1 and errno.
+ * blocked, and exempt children that end are reaped.  -1 and errno.
  */
 int	signals_init(int link, pid_t guard, struct deadline_page *,
-	    const struct tree_exempt *);
+	    struct tree_exempt *);
 
 /* Readable when a signal came that the main loop should look at. */
 int	signals_fd(void);
@@ -54,23 +54,15 @@ void	signals_bound(int64_t at, int status, const char *text);
 /*
  * Around a renewal, which a library may never come back from.  When the job is
  * over meanwhile the process leaves after a while with what that is worth, and
- * a guard that does not end it by kill_at is replaced from the handler.  The
+ * a guard that does not end it by kill_at is replaced from the handler, which
+ * then goes on until nothing is left or the lease is over at `deadline'.  The
  * library has until `attempt' to come back.
  */
-void	signals_renewing(int64_t kill_at, int64_t attempt,
+void	signals_renewing(int64_t kill_at, int64_t deadline, int64_t attempt,
 	    int lost_exit_code);
 void	signals_renewed(void);
 
 /* Whether the guard has ended (it is not reaped). */
 bool	signals_guard_ended(void);
-
-/* Stops this process the way signo does; returns when it is continued. */
-void	signals_stop_self(int signo);
-
-/*
- * Leaves as a wait status says: exits, or dies of the same signal without a
- * core; as PID 1 exits with 128 + N.
- */
-void	signals_leave(int wait_status) __attribute__((noreturn));
 
 #endif

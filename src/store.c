@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "leave.h"
 #include "log.h"
 #include "signals.h"
 #include "store.h"
@@ -24,6 +25,8 @@
 #define ANSWER_MAX	(5 * NS_PER_S)
 #define PROGRESS_EVERY	(10 * NS_PER_S)
 #define WAIT_FDS	14
+/* With less than these a backend fails, and waiting does not help. */
+#define FDS_LEAST	6
 
 static const char hangs[] =
     "leaserun: the store's library does not come back, giving up\n";
@@ -195,7 +198,7 @@ store_events(struct store *st)
 		return true;
 	}
 	if ((signo = signals_take_stop()) != 0)
-		signals_stop_self(signo);
+		leave_stopped(signo);
 	return false;
 }
 
@@ -264,6 +267,11 @@ skip(struct store *st)
 static int
 refuse(struct store *st, enum leaserun_result result)
 {
+	if (result == LEASERUN_UNAVAILABLE && !fds_left(FDS_LEAST)) {
+		log_error("'%s': the command is not started: %s%s",
+		    st->s->shown, st->plugin.error, limit_hint(EMFILE));
+		return EXIT_INTERNAL;
+	}
 	switch (result) {
 	case LEASERUN_HELD:
 		return skip(st);
@@ -328,7 +336,7 @@ acquire(struct store *st, const struct leaserun_request *request,
 			return LEASERUN_INTERRUPTED;
 		if (result == LEASERUN_INTERRUPTED)
 			continue;
-		if (is_hopeless(st, limit, now_ns())) {
+		if (is_hopeless(st, limit, now_ns()) || !fds_left(FDS_LEAST)) {
 			/* A try that was cut short knows no better. */
 			if (reason[0] != '\0' && time_add(begun,
 			    request->answer_ns) > now_ns())
@@ -377,7 +385,8 @@ store_acquire(struct store *st, const struct keeper_setup *s,
 	setup_host(st, s);
 	gethostname(host, sizeof(host) - 1);
 	if ((st->timer = timer_open()) == -1) {
-		log_error("cannot make a timer: %s", strerror(errno));
+		log_error("cannot make a timer: %s%s", strerror(errno),
+		    limit_hint(errno));
 		*status = EXIT_INTERNAL;
 		return false;
 	}

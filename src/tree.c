@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -211,6 +212,51 @@ tree_kill(const struct tree_exempt *exempt, struct tree_survivor *survivor)
 	}
 	busy = 0;
 	return queued;
+}
+
+static void
+forget(struct tree_exempt *exempt, pid_t pid)
+{
+	size_t i;
+
+	for (i = 0; i < exempt->n; i++) {
+		if (exempt->pids[i] == pid) {
+			exempt->pids[i] = exempt->pids[--exempt->n];
+			return;
+		}
+	}
+}
+
+bool
+tree_reap(struct tree_exempt *exempt)
+{
+	pid_t pid;
+
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+		forget(exempt, pid);
+	return pid == -1 && errno == ECHILD;
+}
+
+void
+tree_reap_exempt(struct tree_exempt *exempt)
+{
+	size_t i = 0;
+
+	while (i < exempt->n) {
+		if (waitpid(exempt->pids[i], NULL, WNOHANG) == 0)
+			i++;
+		else
+			forget(exempt, exempt->pids[i]);
+	}
+}
+
+void
+tree_spare_zombie(struct tree_exempt *exempt, pid_t child)
+{
+	if (proc_state(child) != 'Z' || is_exempt(exempt, child) ||
+	    exempt->n == exempt->room || waitpid(child, NULL, WNOHANG) != 0)
+		return;
+	exempt->pids[exempt->n++] = child;
 }
 
 ssize_t

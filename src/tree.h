@@ -14,10 +14,13 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Children (and theirs) that are not the job.  Owned by the caller. */
+/*
+ * Children (and theirs) that are not the job.  Owned by the caller, who blocks
+ * signals around every change if a handler uses it as well.
+ */
 struct tree_exempt {
-	const pid_t	*pids;
-	size_t		 n;
+	pid_t	*pids;
+	size_t	 n, room;
 };
 
 /* Someone whom we may not kill. */
@@ -70,6 +73,21 @@ void	tree_signal(int signo, bool cont);
  * left; only ECHILD does.
  */
 size_t	tree_kill(const struct tree_exempt *, struct tree_survivor *survivor);
+
+/*
+ * Reaps every child that is over; one that was exempt is no longer, since its
+ * number may be given to a process of the job.  True: there is no child left.
+ */
+bool	tree_reap(struct tree_exempt *);
+
+/* The same for the exempt ones alone. */
+void	tree_reap_exempt(struct tree_exempt *);
+
+/*
+ * A child that has ended and that a debugger does not let go is exempt from
+ * now on: there is no ECHILD then.
+ */
+void	tree_spare_zombie(struct tree_exempt *, pid_t child);
 
 /*
  * A job that uses up the processors must not outrun its end: the caller goes

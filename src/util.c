@@ -3,6 +3,7 @@
  * functions end the program and must never be used once the command runs.
  */
 #include <sys/random.h>
+#include <sys/resource.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +29,32 @@ fds_open_standard(void)
 			return -1;
 	}
 	return 0;
+}
+
+bool
+fds_left(int n)
+{
+	int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	bool enough;
+
+	if (fd == -1)
+		return errno != EMFILE;
+	enough = n <= 1 || fds_left(n - 1);
+	close(fd);
+	return enough;
+}
+
+const char *
+limit_hint(int error)
+{
+	static char text[80];
+	struct rlimit limit;
+
+	if (error != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) == -1)
+		return "";
+	snprintf(text, sizeof(text), "; raise the limit of open files "
+	    "(ulimit -n), it is %llu", (unsigned long long)limit.rlim_cur);
+	return text;
 }
 
 static int

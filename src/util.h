@@ -4,6 +4,7 @@
 #ifndef UTIL_H
 #define UTIL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,15 @@ enum exit_status {
 
 /* Opens /dev/null on whichever of 0, 1 and 2 is missing; -1 and errno. */
 int	 fds_open_standard(void);
+
+/* Whether n more can be opened by this process. */
+bool	 fds_left(int n);
+
+/*
+ * What to do about an error number: "" or "; ..." with the limit behind it, in
+ * memory that the next call uses again.
+ */
+const char *limit_hint(int error);
 
 /* Lower-case hex of n random bytes, 2 * n + 1 bytes of text; -1 and errno. */
 int	 random_hex(char *text, size_t n);

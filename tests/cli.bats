@@ -349,6 +349,36 @@ hold() {
 	assert_contains "$stdout" '"state": "free"'
 }
 
+@test "status asks the store of each name" {
+	mkdir a b
+	cat >leaserun.conf <<-E
+	backend = "file:$PWD/state"
+	job "a*" { backend = "file:$PWD/a" }
+	job "b" { backend = "file:$PWD/b" }
+	E
+	unset LEASERUN_BACKEND
+	run_tool 3 run a1 -- sh -c 'exit 3'
+	run_tool 4 run b -- sh -c 'exit 4'
+	run_tool 5 run c -- sh -c 'exit 5'
+	run_tool 0 status c a1 b
+	assert_matches "$stdout" "a1 .*exit 3.*b .*exit 4.*c .*exit 5"
+	run_tool 0 status -v --json -- a1 b
+	assert_equal "$(grep -c '"status": [34]' stdout)" 2
+	# Without a name, only what is not in a job block.
+	run_tool 0 status
+	assert_contains "$stdout" "exit 5"
+	assert_lacks "$stdout" "exit 3"
+	# The option beats all blocks.
+	run_tool 0 status -b "file:$PWD/b" a1 b
+	assert_lacks "$stdout" "exit 3"
+	assert_contains "$stdout" "exit 4"
+	# A default store that is not there does not matter.
+	rm -r state
+	run_tool 0 status a1 b
+	run_tool 78 status a1 c
+	assert_contains "$stderr" "$PWD/state"
+}
+
 @test "check tells the holder's token from others" {
 	hold job
 	run_tool 0 check --token "$(cat token)" job

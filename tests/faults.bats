@@ -103,8 +103,37 @@ first_runs() {
 	assert_taken_over 137
 }
 
+# The command dies with the guard.
+command_gone() {
+	is_gone "$(awk '$1 == "start" { print $4 }' out)"
+}
+
+@test "one of keeper and guard lives on the file backend: not orphaned" {
+	local guard
+
+	bg "$LEASERUN" run -g 10s job -- "$PROBE" out tree ignore
+	first=$!
+	wait_until 10 ticking 4
+	guard=$(guard "$first")
+	run_tool 0 status --json job
+	assert_contains "$stdout" '"orphaned": false'
+	freeze "$guard"
+	kill -KILL "$first"
+	assert_ends 137 "$first"
+	# The guard will end the job, if nobody else does.
+	run_tool 0 status --json job
+	assert_contains "$stdout" '"orphaned": false'
+	assert_contains "$stdout" '"state": "held"'
+	kill -CONT "$guard"
+	wait_until 20 is_gone "$guard"
+	run_tool 0 status --json job
+	assert_contains "$stdout" '"orphaned": false'
+	assert_contains "$stdout" '"unclean_end": true'
+}
+
 @test "keeper and guard killed on the file backend: the job keeps the lock" {
-	local file=("$LEASERUN" run --wait 30s job -- "$PROBE" out) guard pid
+	local file=("$LEASERUN" run --wait 30s job -- "$PROBE" out)
+	local guard pid name how
 
 	bg "${file[@]}" tree
 	first=$!
@@ -116,6 +145,21 @@ first_runs() {
 	kill -KILL "$first"
 	assert_ends 137 "$first"
 	run_tool 75 run job -- true
+	wait_until 10 command_gone
+	for name in "" job; do
+		run_tool 0 status $name
+		assert_matches "$stdout" "job +orphaned +"
+		run_tool 0 status --json $name
+		assert_contains "$stdout" '"orphaned": true'
+		assert_contains "$stdout" '"state": "held"'
+	done
+	for how in "" --force; do
+		run_tool 78 revoke $how job
+		for pid in $(awk '$1 == "member" { print $4 }' out); do
+			assert_matches "$stderr" "[ ,]${pid}[,; ]"
+		done
+	done
+	assert_contains "$stderr" "nobody is there to be asked"
 	bg "${file[@]}" ticks=3
 	second=$!
 	for pid in $(awk '$1 == "member" { print $4 }' out); do
@@ -918,4 +962,149 @@ spoilt_while_releasing() {
 	script renew denied
 	assert_taken_over 79
 	[ "$(lines term)" -ge 4 ]
+}
+
+# --- The link is full ---
+
+# filled: the guard's messages to the keeper, who is frozen, are lost.
+filled() {
+	freeze "$first"
+	"$MEDDLE" fill "$(guard "$first")" guard
+}
+
+reaped() {
+	[ ! -e "/proc/$1" ]
+}
+
+@test "the message that all is over is lost: the status, at the next heartbeat" {
+	local command how
+
+	for how in leave wait; do
+		: >out
+		first -t 60s --leftovers $how -- exit=5
+		wait_until 10 ticking 1
+		command=$(awk '$1 == "start" { print $4 }' out)
+		filled
+		kill -KILL "$command"
+		wait_until 10 reaped "$command"
+		kill -CONT "$first"
+		assert_ends 137 "$first"
+		called release first ok
+		assert_lacks "$(cat first)" "guard is gone"
+	done
+	assert_free
+}
+
+# has_failed GUARD: the command that could not be executed has ended.
+has_failed() {
+	local child
+
+	child=$(cat "/proc/$1/task/$1/children" 2>/dev/null) || return
+	state "${child% }" Z
+}
+
+@test "the message that the command cannot be run is lost: 127" {
+	local guard how
+
+	for how in leave wait; do
+		rm -f "$STORE/log"
+		script acquire slow-answer 500 once
+		bg "$LEASERUN" run "${FAKE[@]}" -t 60s --leftovers $how \
+		    --owner first job -- ./nowhere 2>first
+		first=$!
+		wait_until 10 called acquire first
+		guard=$(guard "$first")
+		freeze "$guard"
+		wait_until 10 calls_reach renew first ok 1
+		filled
+		kill -CONT "$guard"
+		wait_until 10 eval 'has_failed "$guard" || state "$guard" Z'
+		kill -CONT "$first"
+		assert_ends 127 "$first"
+		called release first ok
+		file_has first "cannot run './nowhere'"
+	done
+	assert_free
+}
+
+@test "the wish to end the job does not fit: repeated when the guard goes on" {
+	local guard
+
+	first -t 60s -- cleanup=1
+	wait_until 10 ticking 1
+	guard=$(guard "$first")
+	freeze "$guard"
+	"$MEDDLE" fill "$first" keeper
+	script renew revoke
+	wait_until 10 file_has first "is being revoked"
+	kill -CONT "$guard"
+	assert_ends 79 "$first"
+	assert_equal "$(lines term)" 1
+}
+
+# --- A debugger has the guard: one that ended is not let go ---
+
+# traced [HOW]
+traced() {
+	first_runs
+	bg "$MEDDLE" "${1:-seize}" "$(guard "$first")" traced
+	wait_until 10 test -s traced
+}
+
+@test "guard traced, the keeper is killed: gone before the next grant" {
+	traced
+	kill -KILL "$first"
+	assert_taken_over 137
+	[ "$(lines term)" -ge 4 ]
+}
+
+@test "guard traced, the lease is lost: gone before the next grant" {
+	traced
+	script renew lost once
+	assert_taken_over 79
+}
+
+@test "guard traced, the guard is killed: gone before the next grant" {
+	local guard
+
+	traced
+	guard=$(guard "$first")
+	kill -KILL "$guard"
+	assert_taken_over 70
+	called release first ok
+}
+
+@test "guard traced and killed while the store's library blocks: at once" {
+	local guard
+
+	first -t 60s -- tree frozen ignore
+	wait_until 10 ticking 5
+	guard=$(guard "$first")
+	bg "$MEDDLE" seize "$guard" traced
+	wait_until 10 test -s traced
+	script renew slow 3000 once
+	wait_until 10 called renew first
+	kill -KILL "$guard"
+	wait_until 2 job_gone ""
+	# Nothing is left to be killed: the keeper is quiet.
+	wait_until 2 state "$first" S
+	state "$guard" Z
+	assert_ends 70 "$first"
+	called release first ok
+}
+
+@test "guard stopped by a debugger, the lease is lost: the keeper kills it" {
+	traced halt
+	wait_until 10 state "$(guard "$first")" t
+	script renew lost once
+	assert_taken_over 79
+}
+
+@test "guard traced, the command ends: its status" {
+	first -- ticks=50 exit=4
+	wait_until 10 ticking 1
+	bg "$MEDDLE" seize "$(guard "$first")" traced
+	wait_until 10 test -s traced
+	assert_ends 4 "$first"
+	called release first ok
 }

@@ -8,6 +8,7 @@ PROBE=$builddir/tests/probe
 STARTWITH=$builddir/tests/startwith
 SIGRECORD=$builddir/tests/sigrecord
 HAMMER=$builddir/tests/hammer
+MEDDLE=$builddir/tests/meddle
 
 setup() {
 	test_setup
@@ -139,7 +140,7 @@ job_gone() {
 
 	for pid in $(awk -v token="$1" '(token == "" || $2 == token) &&
 	    !seen[$4]++ { print $4 }' out); do
-		is_gone "$pid" || return
+		[ ! -e "/proc/$pid" ] || is_gone "$pid" || return
 	done
 }
 

@@ -25,7 +25,6 @@ setup() {
 	mkdir store
 	: >out
 	FAKE=(-t 3s -g 300ms -r 400ms)
-	LONG=(-t 60s -g 1s -r 300ms)
 	T=t$BATS_TEST_NUMBER
 	printf '%s\n' "module-dir = \"$BACKENDS\"" \
 	    "option { table = \"$T\" }" >leaserun.conf
@@ -600,7 +599,7 @@ url() {
 	within 6 69 "$LEASERUN" run -b "$(url 127.0.0.1:$SILENT)" \
 	    --connect-timeout 1s job -- touch ran
 	assert_contains "$(cat output)" "no answer from the server at '127.0.0.1'"
-	within 6 69 "$LEASERUN" run -b "$(url 127.0.0.1:$(free_port))" \
+	within 6 69 "$LEASERUN" run -b "$(url "127.0.0.1:$(free_port)")" \
 	    --connect-timeout 1s job -- touch ran
 	assert_contains "$(cat output)" "refused"
 	within 6 69 "$LEASERUN" run --connect-timeout 1s -b \
@@ -864,9 +863,9 @@ not() {
 }
 
 @test "the row is deleted while free: the token still grows" {
-	local i
+	local -i i
 
-	for i in 1 2 3 4 5; do
+	for ((i = 0; i < 5; i++)); do
 		run_tool 0 run job -- "$PROBE" out ticks=1
 		sql "DELETE FROM $T WHERE name = 'job'"
 	done

@@ -12,6 +12,7 @@
  *	live=N		these end after N ticks; default: never
  *	frozen		also a child that has stopped itself
  *	deep=N		also N generations, each the child of the one before
+ *	wide=N		also N children, each with WIDE children
  *	chain		also an orphan that is replaced by a new one at once
  *	brood		also a child that has a new child every 2 ms
  *	ignore		TERM is noted, and everyone goes on
@@ -41,13 +42,14 @@
 #define NS_PER_MS	INT64_C(1000000)
 #define NS_PER_S	INT64_C(1000000000)
 #define LIFE		(120 * NS_PER_S)
+#define WIDE		100
 
 static int out = -1;
 static const char *token;
 static int64_t end_at;
 static volatile int64_t leave_at;	/* 0: not told to */
 
-static long deep, ticks = -1, live = -1, every = 10, cleanup = -1;
+static long deep, wide, ticks = -1, live = -1, every = 10, cleanup = -1;
 
 static int64_t
 now_ns(void)
@@ -129,6 +131,18 @@ descend(void)
 			member("deep");
 	}
 	member("deepest");
+}
+
+static void
+spread(void)
+{
+	int i;
+
+	for (i = 0; i < WIDE; i++) {
+		if (fork() == 0)
+			member("leaf");
+	}
+	member("wide");
 }
 
 /* Everyone lives for a moment; there is always one. */
@@ -276,6 +290,7 @@ main(int argc, char *argv[])
 			stops = true;
 		else if (!number(argv[i], "ticks", &ticks) &&
 		    !number(argv[i], "deep", &deep) &&
+		    !number(argv[i], "wide", &wide) &&
 		    !number(argv[i], "live", &live) &&
 		    !number(argv[i], "every", &every) &&
 		    !number(argv[i], "exit", &status) &&
@@ -300,6 +315,10 @@ main(int argc, char *argv[])
 		frozen();
 	if (deep-- > 0 && fork() == 0)
 		descend();
+	while (wide-- > 0) {
+		if (fork() == 0)
+			spread();
+	}
 	if (has_chain && fork() == 0)
 		chain();
 	if (has_brood && fork() == 0)

@@ -153,9 +153,10 @@ relayed() {
 	local signo guard
 
 	no_sanitizer
-	for signo in 4 5 7 8 11 31; do
+	for signo in 4 5 7 8 11 31 32 33; do
 		rm -f out
-		bg "$LEASERUN" run job -- "$PROBE" out tree
+		# What make starts ignores 32 and 33.
+		bg "$STARTWITH" -d $signo "$LEASERUN" run job -- "$PROBE" out tree
 		first=$!
 		wait_until 10 file_has out tick
 		guard=$(guard "$first")
@@ -164,6 +165,19 @@ relayed() {
 		wait_until 10 is_gone "$guard"
 		job_gone ""
 	done
+}
+
+@test "the last real-time signal is passed on even if it was ignored" {
+	: >got
+	bg "$STARTWITH" -s -i 64 "$LEASERUN" run job -- "$SIGRECORD" got
+	first=$!
+	wait_until 10 ready 1
+	kill -64 "$first"
+	wait_until 10 come 64
+	kill -TERM "$first"
+	wait_until 10 come 15
+	awk '$1 == "ready" { print $2 }' got | xargs kill -KILL
+	assert_ends 137 "$first"
 }
 
 @test "TERM from outside does not escalate, the lease is renewed" {

@@ -108,6 +108,10 @@ descriptors() {
 				[ ! -e out ]
 				assert_equal "$(wc -l <said)" 1
 				file_has said "Too many open files"
+				[ $code -ne 70 ] ||
+				    file_has said "ulimit -n), it is $n"
+				[ "$url" != "$LEASERUN_BACKEND" ] ||
+				    assert_equal $code 70
 				;;
 			*)
 				cat said
@@ -117,6 +121,24 @@ descriptors() {
 		done
 		assert_equal "$good" 24
 	done
+}
+
+@test "few descriptors: an error at once, whatever the time to connect" {
+	local n
+
+	no_sanitizer
+	for n in 8 9 10 11; do
+		run_few_descriptors $n
+	done
+}
+
+# run_few_descriptors N: an hour is not waited for.
+run_few_descriptors() {
+	local code=0
+
+	timeout -s KILL 20 "$STARTWITH" -k -l "$1" "$LEASERUN" run \
+	    --connect-timeout 1h job -- "$PROBE" out ticks=1 2>said || code=$?
+	[ $code -eq 0 ] || assert_equal $code 70
 }
 
 @test "few descriptors: whoever starts a job can end it, keeper or guard" {

@@ -15,6 +15,7 @@
  *			N' or `dumped N', and FILE.pid its number before
  */
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <err.h>
@@ -24,6 +25,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+/* Also those of the C library, which it does not let anyone touch. */
+static void
+reset_signal(int signo)
+{
+	unsigned long zero[8] = { 0 };	/* as the kernel has it, or longer */
+
+	if (signal(signo, SIG_DFL) == SIG_ERR &&
+	    syscall(SYS_rt_sigaction, signo, zero, NULL, 8) == -1)
+		err(99, "signal %d", signo);
+}
 
 static void
 more_descriptors(int count)
@@ -126,7 +138,7 @@ main(int argc, char *argv[])
 			close(atoi(optarg));
 			break;
 		case 'd':
-			signal(atoi(optarg), SIG_DFL);
+			reset_signal(atoi(optarg));
 			break;
 		case 'i':
 			signal(atoi(optarg), SIG_IGN);

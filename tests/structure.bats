@@ -10,18 +10,20 @@ allowed() {
 
 	case $1 in
 	src/main.c) echo "$all query.h run.h" ;;
-	src/run.[ch]) echo "$all run.h guard.h keeper.h link.h proc.h" \
-	    "signals.h tree.h" ;;
-	src/keeper.[ch]) echo "$all $abi keeper.h guard.h job.h plugin.h" \
-	    "signals.h store.h" ;;
-	src/job.[ch]) echo "$all job.h keeper.h link.h proc.h signals.h" \
+	src/run.[ch]) echo "$all run.h guard.h keeper.h leave.h link.h" \
+	    "proc.h signals.h tree.h" ;;
+	src/keeper.[ch]) echo "$all $abi keeper.h guard.h job.h leave.h" \
+	    "plugin.h signals.h store.h tree.h" ;;
+	src/job.[ch]) echo "$all job.h keeper.h leave.h link.h proc.h signals.h" \
 	    "tree.h" ;;
-	src/store.[ch]) echo "$all $abi store.h keeper.h plugin.h signals.h" ;;
-	src/signals.[ch]) echo "signals.h guard.h link.h proc.h timeutil.h tree.h" \
-	    "util.h" ;;
+	src/store.[ch]) echo "$all $abi store.h keeper.h leave.h plugin.h" \
+	    "signals.h" ;;
+	src/signals.[ch]) echo "signals.h guard.h leave.h link.h proc.h" \
+	    "timeutil.h tree.h util.h" ;;
 	src/guard.[ch]) echo "guard.h link.h proc.h timeutil.h tree.h util.h" ;;
 	src/tree.[ch]) echo "proc.h timeutil.h tree.h" ;;
 	src/proc.[ch]) echo "proc.h util.h" ;;
+	src/leave.[ch]) echo "leave.h util.h" ;;
 	src/link.[ch]) echo "link.h" ;;
 	src/query.[ch] | src/show.[ch]) echo "$all $abi query.h show.h" \
 	    "plugin.h" ;;
