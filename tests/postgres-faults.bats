@@ -339,6 +339,22 @@ cut_in_mid_query() {
 	cut_in_mid_query reset
 }
 
+@test "a signal while an answer is lost: the job lives" {
+	relay
+	first -b "$RELAYED" -t 8s -- tree
+	wait_until 10 ticking 4
+	relay_set drop
+	wait_until 10 file_has relay.log dropped
+	kill -URG "$first"
+	relay_set pass
+	wait_until 10 renewed_since "$(row renewed_at)"
+	wait_until 10 renewed_since "$(row renewed_at)"
+	assert_equal "$(lines term)" 0
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_free_now
+}
+
 # A waiter behind a network that fails for a while, for the lease of a direct
 # holder, which ends meanwhile.
 cut_waiter() {
@@ -1205,7 +1221,7 @@ refusals() {
 
 @test "password changed and the session cut off: goes on with a new .pgpass" {
 	password_server
-	first -b "$AS_CRON" -t 10s -- tree
+	first -b "$AS_CRON" -t 5s -- tree
 	wait_until 10 ticking 4
 	sql "ALTER ROLE cron PASSWORD 'second-secret'"
 	terminate_cron
@@ -1287,10 +1303,10 @@ authority() {
 	run_tool 0 run -b "postgres://postgres@db.test:$tls=$PWD/ca.pem" job -- \
 	    touch ran
 	[ -e ran ]
-	run_tool 69 run --connect-timeout 1s \
+	run_tool 69 run --connect-timeout 3s \
 	    -b "postgres://postgres@db.test:$tls=$PWD/other.pem" job -- touch no
 	assert_contains "$stderr" "certificate verify failed"
-	run_tool 69 run --connect-timeout 1s \
+	run_tool 69 run --connect-timeout 3s \
 	    -b "postgres://postgres@localhost:$tls=$PWD/ca.pem" job -- touch no
 	assert_contains "$stderr" "does not match host name"
 	[ ! -e no ]
