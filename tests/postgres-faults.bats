@@ -1303,10 +1303,10 @@ authority() {
 	run_tool 0 run -b "postgres://postgres@db.test:$tls=$PWD/ca.pem" job -- \
 	    touch ran
 	[ -e ran ]
-	run_tool 69 run --connect-timeout 3s \
+	run_tool 69 run --connect-timeout 2s \
 	    -b "postgres://postgres@db.test:$tls=$PWD/other.pem" job -- touch no
 	assert_contains "$stderr" "certificate verify failed"
-	run_tool 69 run --connect-timeout 3s \
+	run_tool 69 run --connect-timeout 2s \
 	    -b "postgres://postgres@localhost:$tls=$PWD/ca.pem" job -- touch no
 	assert_contains "$stderr" "does not match host name"
 	[ ! -e no ]
