@@ -13,6 +13,10 @@
 #define NS_PER_MS	INT64_C(1000000)
 #define ROLLBACK_NS	INT64_C(1000000000)
 #define ANSWER_NS	INT64_C(5000000000)
+#define DENIED_NS	INT64_C(5000000000)
+/* Nothing of ours waits longer for a lock; then it is over for sure. */
+#define LOCK_MS		INT64_C(1000)
+#define SETTLED_NS	INT64_C(1200000000)
 
 /* What the transaction of ours begins and ends with, around the statements. */
 #define BEFORE	6
@@ -24,11 +28,15 @@ void
 pgconn_init(struct pgconn *c, const struct leaserun_host *host,
     const struct pgurl *url)
 {
+	unsigned int i;
+
 	memset(c, 0, sizeof(*c));
 	c->host = host;
 	c->url = url;
 	c->answer_ns = ANSWER_NS;
-	c->denied_until = INT64_MIN;
+	c->denied_ns = DENIED_NS;
+	for (i = 0; i < PGURL_HOSTS; i++)
+		c->denied_until[i] = INT64_MIN;
 }
 
 void
@@ -171,7 +179,7 @@ collect(struct pgconn *c, int64_t deadline, PGresult *res[])
 		    PQconsumeInput(c->pg) == 0)
 			return broken(c, NULL);
 	}
-	c->is_in_flight = false;
+	c->is_in_flight = c->is_unanswered = false;
 	return LEASERUN_OK;
 }
 
@@ -215,9 +223,10 @@ send_transaction(struct pgconn *c, const struct pgstatement *s, unsigned int n,
 	unsigned int i;
 
 	begin_request(c, BEFORE + n + AFTER + 1);
+	c->is_unanswered = true;
 	ms = limit > c->sent_ns ? (limit - c->sent_ns) / NS_PER_MS : 1;
 	snprintf(lock, sizeof(lock), "SET LOCAL lock_timeout = %" PRId64,
-	    ms * 6 / 10 + 1);
+	    earlier(ms * 6 / 10 + 1, LOCK_MS));
 	snprintf(statement, sizeof(statement),
 	    "SET LOCAL statement_timeout = %" PRId64, ms * 8 / 10 + 2);
 	if (!send_one(c, "BEGIN ISOLATION LEVEL READ COMMITTED", 0, NULL) ||
@@ -329,8 +338,22 @@ drain(struct pgconn *c, int64_t deadline)
 {
 	int64_t now = c->host->now();
 
-	if (collect(c, now + (deadline - now) / 3, NULL) ==
-	    LEASERUN_INTERRUPTED || c->state[0] != '\0')
+	if (collect(c, now + earlier((deadline - now) / 3, c->answer_ns),
+	    NULL) == LEASERUN_INTERRUPTED || c->state[0] != '\0')
+		pgconn_close(c);
+}
+
+void
+pgconn_settle(struct pgconn *c, int64_t deadline)
+{
+	int64_t until = earlier(c->sent_ns + SETTLED_NS, deadline);
+
+	if (!c->is_unanswered || c->host->now() >= until)
+		return;
+	if (c->pg == NULL || !c->is_in_flight ||
+	    collect(c, until, NULL) != LEASERUN_OK)
+		c->host->wait(c->host, NULL, 0, until);
+	else if (c->state[0] != '\0')
 		pgconn_close(c);
 }
 

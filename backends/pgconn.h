@@ -27,8 +27,11 @@ struct pgconn {
 	char		 text[LEASERUN_ERROR_SIZE];	/* of the last error */
 	char		 state[PGCONN_STATE_SIZE];	/* SQLSTATE, or "" */
 	char		 before[LEASERUN_ERROR_SIZE];	/* the last but one */
-	int64_t		 denied_until;	/* no hammering */
+	int64_t		 denied_until[PGURL_HOSTS];	/* no hammering */
+	int64_t		 denied_ns;	/* for so long */
+	char		 denied_text[LEASERUN_ERROR_SIZE];
 	bool		 is_in_flight;	/* an answer is due that nobody wants */
+	bool		 is_unanswered;	/* what was sent last, in all */
 	bool		 is_listening;
 	bool		 is_pooled;	/* the server is not who answers */
 	bool		 is_in_doubt;	/* committed, but not everywhere */
@@ -67,6 +70,12 @@ enum leaserun_result pgconn_run(struct pgconn *, const struct pgstatement *,
  */
 enum leaserun_result pgconn_may_listen(struct pgconn *, int64_t deadline,
 	    bool *may);
+
+/*
+ * What was sent last and not answered may still wait for a lock in the server.
+ * Returns when it has been given up there, too, or at the deadline.
+ */
+void	pgconn_settle(struct pgconn *, int64_t deadline);
 
 /* The same for a statement that may not be in a transaction: LISTEN. */
 enum leaserun_result pgconn_say(struct pgconn *, const char *sql,

@@ -11,7 +11,6 @@
 #include "pgdial.h"
 
 #define NS_PER_MS	INT64_C(1000000)
-#define DENIED_NS	INT64_C(5000000000)
 #define PARAMS_MAX	64
 
 /* --- Texts --- */
@@ -134,10 +133,13 @@ failed(struct pgconn *c)
 	pgdial_keep_text(c, PQerrorMessage(c->pg));
 	pgconn_close(c);
 	if (strncmp(c->state, "28", 2) == 0) {
-		c->denied_until = c->host->now() + DENIED_NS;
-		c->host->error(c->host, "%s%s%.150s%s", c->text,
-		    file == NULL ? "" : "; '", file == NULL ? "" : file,
+		snprintf(c->denied_text, sizeof(c->denied_text),
+		    "%.*s%s%.150s%s", (int)sizeof(c->denied_text) - 200,
+		    c->text, file == NULL ? "" : "; '",
+		    file == NULL ? "" : file,
 		    file == NULL ? "" : "' is ignored, run chmod 600 on it");
+		c->denied_until[c->turn] = c->host->now() + c->denied_ns;
+		c->host->error(c->host, "%s", c->denied_text);
 		return LEASERUN_DENIED;
 	}
 	c->host->error(c->host, "%s", c->text);
@@ -263,6 +265,18 @@ look_up(struct pgconn *c, unsigned int i, int64_t deadline)
 	    LEASERUN_OK : result;
 }
 
+/* The one that answered is the first to be tried next time. */
+static void
+prefer(struct pgresolve *found, unsigned int a)
+{
+	char address[PGRESOLVE_SIZE];
+
+	memcpy(address, found->addresses[a], sizeof(address));
+	memmove(found->addresses[1], found->addresses[0],
+	    a * sizeof(address));
+	memcpy(found->addresses[0], address, sizeof(address));
+}
+
 static enum leaserun_result
 connect_host(struct pgconn *c, unsigned int i, int64_t deadline)
 {
@@ -271,6 +285,10 @@ connect_host(struct pgconn *c, unsigned int i, int64_t deadline)
 	enum leaserun_result result;
 	unsigned int a;
 
+	if (c->host->now() < c->denied_until[i]) {
+		c->host->error(c->host, "%s", c->denied_text);
+		return LEASERUN_DENIED;
+	}
 	if (h->address != NULL || h->name == NULL ||
 	    pgresolve_is_literal(h->name))
 		return connect_address(c, h, h->address, deadline);
@@ -279,9 +297,12 @@ connect_host(struct pgconn *c, unsigned int i, int64_t deadline)
 		return result;
 	result = LEASERUN_UNAVAILABLE;
 	for (a = 0; a < found->n && (result == LEASERUN_UNAVAILABLE ||
-	    result == LEASERUN_DENIED); a++)
+	    result == LEASERUN_DENIED); a++) {
 		result = connect_address(c, h, found->addresses[a],
 		    share(c, deadline, found->n - a));
+		if (result == LEASERUN_OK)
+			prefer(found, a);
+	}
 	if (result != LEASERUN_OK && result != LEASERUN_INTERRUPTED)
 		c->is_stale[i] = true;
 	return result;
@@ -307,10 +328,6 @@ pgdial(struct pgconn *c, int64_t deadline)
 
 	if (c->pg != NULL)
 		return LEASERUN_OK;
-	if (c->host->now() < c->denied_until) {
-		c->host->error(c->host, "%s", c->text);
-		return LEASERUN_DENIED;
-	}
 	for (i = 0, all = LEASERUN_OK; i < n; i++) {
 		result = connect_host(c, c->turn, share(c, deadline, n - i));
 		if (result == LEASERUN_OK || result == LEASERUN_INTERRUPTED)

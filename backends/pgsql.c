@@ -130,13 +130,21 @@ const char pgsql_add[] = ADD(TIMELINE);
 const char pgsql_add_plain[] = ADD("NULL::bigint");
 
 /*
- * A lease cannot run longer than its ttl from now: if it seems to, the clock
- * went back, and the end is put where it is at the latest.
+ * A lease cannot run longer than its ttl from now, and was not acquired in the
+ * future: if it seems so, the clock went back, and the end of the lease, or of
+ * its min-hold, is put where it is at the latest.
  */
+#define FUTURE	"l.acquired_at > " AFTER("1000")
+
 const char pgsql_mend[] =
-    "UPDATE @ AS l SET expires_at = " AFTER(TTL)
-    " WHERE l.name = $1 AND l.state = 'held'"
-    " AND l.expires_at > " AFTER("(" TTL " + 1000)");
+    "UPDATE @ AS l SET"
+    " expires_at = least(l.expires_at, " AFTER(TTL) "),"
+    " hold_until = CASE WHEN " FUTURE " THEN clock_timestamp()"
+    "  + (l.hold_until - l.acquired_at) ELSE l.hold_until END,"
+    " acquired_at = least(l.acquired_at, clock_timestamp())"
+    " WHERE l.name = $1 AND ((l.state = 'held'"
+    "  AND l.expires_at > " AFTER("(" TTL " + 1000)") ")"
+    "  OR (" FUTURE " AND l.hold_until > clock_timestamp()))";
 
 /* Whoever listens is told when a name may have become free. */
 #define TOLD	"RETURNING pg_notify('" PGSQL_CHANNEL "', l.name)"
@@ -190,6 +198,14 @@ const char pgsql_force[] =
     "UPDATE @ AS l SET state = 'forced', expires_at = clock_timestamp(),"
     " hold_until = NULL WHERE l.name = $1 AND ((" LIVE ")"
     "  OR l.hold_until > clock_timestamp()) AND " MEANT " " TOLD ", " CHECK;
+
+/* Who keeps the whole table locked; it must not be touched to find out. */
+const char pgsql_table_blocker[] =
+    "SELECT k.pid FROM pg_locks AS k WHERE k.relation = to_regclass($1)"
+    " AND k.database = (SELECT d.oid FROM pg_database AS d"
+    "  WHERE d.datname = current_database())"
+    " AND k.granted AND k.pid <> pg_backend_pid() AND k.mode IN ('ShareLock',"
+    " 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock') LIMIT 1";
 
 /* Who keeps a row locked: the transaction that is written in it. */
 const char pgsql_blocker[] =

@@ -36,6 +36,7 @@ extern const char pgsql_release[];	/* name owner token ran status ran_ms */
 extern const char pgsql_list[];		/* name or NULL: any number of rows */
 extern const char pgsql_revoke[];	/* name token */
 extern const char pgsql_force[];	/* name token */
+extern const char pgsql_table_blocker[];	/* quoted table */
 extern const char pgsql_blocker[];	/* name */
 
 /* A row of the table, as the server's clock saw it. */

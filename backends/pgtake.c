@@ -187,7 +187,8 @@ static enum leaserun_result
 wait_for_change(struct postgres *p, const struct pgsql_row *row,
     int64_t deadline)
 {
-	int64_t now = p->host->now(), until, left_ms = row->left_ms;
+	int64_t now = p->host->now(), until;
+	int64_t left_ms = row->is_live ? row->left_ms : 0;
 	enum leaserun_result result;
 	bool may = false;
 

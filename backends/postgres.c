@@ -22,8 +22,16 @@
 #define FAR_NS		(10 * NS_PER_S)
 /* Who keeps a row locked is asked for no longer than this. */
 #define BLOCKER_NS	(500 * NS_PER_MS)
+/* For an abandon, after the wait for a request that is under way. */
+#define ABANDON_NS	(700 * NS_PER_MS)
 
 #define NUMBER_SIZE	24
+
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
 
 static const char *
 number(char buf[NUMBER_SIZE], int64_t n)
@@ -70,29 +78,62 @@ pg_close(void *self)
 
 /* --- Statements --- */
 
-/* Someone who forgot a transaction is found by the row that it keeps. */
+/* Sets p->blocked if this names a process that is in the way. */
+static bool
+find_blocker(struct postgres *p, const char *query, const char *param,
+    const char *what, int64_t deadline)
+{
+	char *sql = pgsql_for(query, p->url.table);
+	const struct pgstatement s = { sql, &param, 1 };
+	PGresult *res = NULL;
+	bool found;
+
+	found = sql != NULL && pgconn_run(&p->conn, &s, 1, deadline, &res) ==
+	    LEASERUN_OK && PQntuples(res) == 1;
+	if (found)
+		snprintf(p->blocked, sizeof(p->blocked), "%s is locked by the "
+		    "transaction of server process %s; end that one: SELECT "
+		    "pg_terminate_backend(%s)", what, PQgetvalue(res, 0, 0),
+		    PQgetvalue(res, 0, 0));
+	PQclear(res);
+	free(sql);
+	return found;
+}
+
+/* Someone who forgot a transaction is found by what it keeps. */
 static void
 explain_lock(struct postgres *p, const char *name, int64_t deadline)
 {
-	const char *const params[] = { name };
-	char *sql = pgsql_for(pgsql_blocker, p->url.table);
-	const struct pgstatement s = { sql, params, 1 };
-	int64_t limit = p->host->now() + BLOCKER_NS;
-	PGresult *res = NULL;
+	int64_t limit = earlier(deadline, p->host->now() + BLOCKER_NS);
 
-	if (limit > deadline)
-		limit = deadline;
-	if (sql != NULL && pgconn_run(&p->conn, &s, 1, limit, &res) ==
-	    LEASERUN_OK && PQntuples(res) == 1)
-		p->host->error(p->host, "the row of the lease is locked by the "
-		    "transaction of server process %s; end that one: SELECT "
-		    "pg_terminate_backend(%s)", PQgetvalue(res, 0, 0),
-		    PQgetvalue(res, 0, 0));
-	else
-		p->host->error(p->host, "the row of the lease is locked by "
-		    "another transaction");
-	PQclear(res);
-	free(sql);
+	if (!find_blocker(p, pgsql_table_blocker, p->url.table,
+	    "the table of the leases", limit) && !find_blocker(p, pgsql_blocker,
+	    name, "the row of the lease", limit) && p->blocked[0] == '\0')
+		snprintf(p->blocked, sizeof(p->blocked), "the row of the lease "
+		    "is locked by another transaction");
+	p->host->error(p->host, "%s", p->blocked);
+}
+
+/* Why it failed, in words that help. */
+static void
+explain(struct postgres *p, const struct pgstatement *s,
+    enum leaserun_result result, int64_t deadline)
+{
+	char text[LEASERUN_ERROR_SIZE];
+
+	if (result == LEASERUN_OK)
+		p->blocked[0] = '\0';
+	else if (result == LEASERUN_DENIED || result == LEASERUN_MISCONFIGURED)
+		pgexplain(p);
+	else if (result == LEASERUN_UNAVAILABLE && s->nparams > 0 &&
+	    strcmp(p->conn.state, "55P03") == 0)
+		explain_lock(p, s->params[0], deadline);
+	else if (result == LEASERUN_UNAVAILABLE && p->blocked[0] != '\0') {
+		/* A try that was cut short does not hide what was known. */
+		memcpy(text, p->conn.text, sizeof(text));
+		p->host->error(p->host, "%.60s; before that, %s", text,
+		    p->blocked);
+	}
 }
 
 enum leaserun_result
@@ -117,11 +158,7 @@ postgres_run(struct postgres *p, const struct pgstatement *s, unsigned int n,
 		p->host->error(p->host, "out of memory");
 	for (i = 0; i < n; i++)
 		free(texts[i]);
-	if (result == LEASERUN_DENIED || result == LEASERUN_MISCONFIGURED)
-		pgexplain(p);
-	else if (result == LEASERUN_UNAVAILABLE && s[0].nparams > 0 &&
-	    strcmp(p->conn.state, "55P03") == 0)
-		explain_lock(p, s[0].params[0], deadline);
+	explain(p, s, result, deadline);
 	return result;
 }
 
@@ -176,6 +213,10 @@ pg_abandon(void *self, const char *name, const char *owner, int64_t deadline)
 	enum leaserun_result result;
 	PGresult *res;
 
+	if (p->conn.sent_ns == 0)
+		return LEASERUN_OK;	/* nothing was ever asked for */
+	/* Granted after it was given up, it would stay for its ttl. */
+	pgconn_settle(&p->conn, deadline - ABANDON_NS);
 	result = postgres_run(p, &s, 1, deadline, &res);
 	PQclear(res);
 	return result;
@@ -232,6 +273,7 @@ pg_renew(void *self, const struct leaserun_lease *lease, int64_t deadline,
 	bool revoke = false;
 	PGresult *res;
 
+	p->conn.denied_ns = earlier(p->conn.denied_ns, lease->ttl_ns / 10);
 	result = postgres_run(p, &s, 1, deadline, &res);
 	if (result != LEASERUN_OK)
 		return result;

@@ -14,6 +14,7 @@ struct postgres {
 	struct pgurl	 url;
 	struct pgconn	 conn;
 	bool		 no_timeline;	/* we may not ask for it */
+	char		 blocked[LEASERUN_ERROR_SIZE];	/* by whom */
 	int64_t		 poll_ns;	/* of a waiter that cannot be told */
 };
 

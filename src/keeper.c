@@ -397,6 +397,10 @@ run_with_lease(struct keeper *k, const struct leaserun_grant *grant)
 		return give_back(k, status);
 	}
 	hold(k);
+	if (k->job.reason == END_DEADLINE && k->backoff != 0)
+		log_error("'%s': the lease (token %" PRIu64 ") could not be "
+		    "renewed: %s", k->s->shown, k->lease.token,
+		    k->store.plugin.error);
 	if (is_hopeless(k, now_ns()) && !k->job.is_ended)
 		return W_EXITCODE(k->conf->lost_exit_code, 0);
 	return give_back(k, outcome(k));

@@ -201,7 +201,7 @@ on_child(int signo)
 	if (renewing && guard_ended && !giving_up)
 		bound_renewal(true);
 	/* A backend's own short-lived process is its own affair. */
-	if (started || guard_ended)
+	if (guard_ended)
 		wake();
 	errno = saved;
 }

@@ -316,13 +316,15 @@ acquire(struct store *st, const struct leaserun_request *request,
     struct leaserun_grant *grant)
 {
 	const struct conf *conf = st->s->conf;
-	int64_t limit = TIME_NEVER, backoff = BACKOFF_MIN;
+	int64_t limit = TIME_NEVER, backoff = BACKOFF_MIN, begun;
+	char reason[sizeof(st->plugin.error)] = "";
 	enum leaserun_result result;
 
 	if (conf->wait > 0)
 		limit = time_add(st->wait_since, conf->wait);
 	for (;;) {
-		signals_bound(time_add(now_ns(), time_add(CANCEL_BOUND,
+		begun = now_ns();
+		signals_bound(time_add(begun, time_add(CANCEL_BOUND,
 		    conf->connect_timeout)), EXIT_UNAVAILABLE, hangs);
 		result = st->plugin.ops->acquire(st->plugin.self, request,
 		    acquire_deadline(st, limit), grant);
@@ -334,8 +336,15 @@ acquire(struct store *st, const struct leaserun_request *request,
 			return LEASERUN_INTERRUPTED;
 		if (result == LEASERUN_INTERRUPTED)
 			continue;
-		if (is_hopeless(st, limit, now_ns()) || !fds_left(FDS_LEAST))
+		if (is_hopeless(st, limit, now_ns()) || !fds_left(FDS_LEAST)) {
+			/* A try that was cut short knows no better. */
+			if (reason[0] != '\0' && time_add(begun,
+			    request->answer_ns) > now_ns())
+				memcpy(st->plugin.error, reason,
+				    sizeof(reason));
 			return result;
+		}
+		memcpy(reason, st->plugin.error, sizeof(reason));
 		log_debug("'%s': trying again: %s", st->s->shown,
 		    st->plugin.error);
 		store_pause(st, time_earlier(limit, time_add(now_ns(),

@@ -1,0 +1,147 @@
+/*
+ * Releases the lease and, where that was asked for, records that the job is
+ * done.  Must never say that it is done before the store has confirmed it.
+ */
+#include <sys/wait.h>
+
+#include <inttypes.h>
+
+#include "giveback.h"
+#include "log.h"
+#include "once.h"
+#include "signals.h"
+#include "timeutil.h"
+#include "util.h"
+
+#define RELEASE_BOUND	(5 * NS_PER_S)
+#define ATTEMPT_MAX	(2 * NS_PER_S)
+#define ATTEMPT_MIN	(50 * NS_PER_MS)
+/* For so many ttls it is tried to record that the job is done. */
+#define RECORD_TTLS	10
+
+static int
+exit_number(int status)
+{
+	return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) :
+	    WEXITSTATUS(status);
+}
+
+static struct leaserun_end
+make_end(const struct giveback *g, int status)
+{
+	struct leaserun_end end = {
+		.status = exit_number(status), .ran = g->ran,
+		.ran_ns = g->ran_ns,
+	};
+
+	if (g->ran && status == 0 && g->s->once_key != NULL) {
+		end.once_key = g->s->once_key;
+		end.once_period_ns = g->s->conf->once_per;
+		end.once_keep_ns = once_keep(g->s->conf);
+	}
+	return end;
+}
+
+/* What a library does with its own time is cut short from outside. */
+static enum leaserun_result
+release(struct giveback *g, const struct leaserun_end *end, int64_t limit,
+    int status)
+{
+	signals_bound(time_add(limit, ATTEMPT_MIN), WIFSIGNALED(status) ?
+	    -status : WEXITSTATUS(status), "leaserun: the lease could not be "
+	    "released in time, it runs out by itself\n");
+	return store_release(g->store, g->lease, end, limit);
+}
+
+/* Keeps the name from others while the record cannot be made. */
+static void
+prolong(struct giveback *g)
+{
+	int64_t now = now_ns(), left = g->deadline - now;
+	struct leaserun_renewal renewal = { 0 };
+
+	if (store_renew(g->store, g->lease, time_add(now,
+	    time_later(ATTEMPT_MIN, time_earlier(ATTEMPT_MAX, left / 3))),
+	    &renewal) == LEASERUN_OK && renewal.ttl_ns != 0)
+		g->deadline = time_later(g->deadline,
+		    time_add(renewal.sent_ns, renewal.ttl_ns));
+}
+
+/*
+ * That the command succeeded has to be recorded: the lease is kept while that
+ * fails, so that nobody runs it again meanwhile.  Our own release, if its
+ * answer was lost, looks like a loss of the lease.
+ */
+static enum leaserun_result
+record_success(struct giveback *g, const struct leaserun_end *end)
+{
+	int64_t now = now_ns(), limit, last = time_add(now,
+	    RECORD_TTLS * g->s->conf->ttl);
+	enum leaserun_result result;
+	bool is_repeated = false;
+
+	for (;; is_repeated = true, now = now_ns()) {
+		limit = time_earlier(g->deadline, last);
+		if (now >= limit)
+			return LEASERUN_UNAVAILABLE;
+		result = release(g, end, time_earlier(limit,
+		    time_add(now, RELEASE_BOUND)),
+		    W_EXITCODE(EXIT_UNRECORDED, 0));
+		if (result == LEASERUN_LOST && is_repeated)
+			return now_ns() < g->deadline ? LEASERUN_OK :
+			    LEASERUN_UNAVAILABLE;
+		if (result != LEASERUN_UNAVAILABLE &&
+		    result != LEASERUN_INTERRUPTED)
+			return result;
+		if (!is_repeated)
+			log_warning("'%s': cannot record that it is done, "
+			    "trying again: %s", g->s->shown,
+			    g->store->plugin.error);
+		prolong(g);
+	}
+}
+
+static int
+tell_failure(const struct giveback *g, const struct leaserun_end *end,
+    enum leaserun_result result, int status)
+{
+	if (result == LEASERUN_LOST) {
+		log_error("'%s': the lease (token %" PRIu64 ") was not ours "
+		    "any more when it was released", g->s->shown,
+		    g->lease->token);
+		return W_EXITCODE(g->s->conf->lost_exit_code, 0);
+	}
+	if (end->once_key != NULL) {
+		log_error("'%s': the command succeeded, but that it is done "
+		    "for %s could not be recorded: %s", g->s->shown,
+		    end->once_key, g->store->plugin.error);
+		return W_EXITCODE(EXIT_UNRECORDED, 0);
+	}
+	log_warning("'%s': the lease could not be released, it runs out by "
+	    "itself: %s", g->s->shown, g->store->plugin.error);
+	return status;
+}
+
+int
+giveback(struct giveback *g, int status)
+{
+	struct leaserun_end end = make_end(g, status);
+	enum leaserun_result result;
+	int64_t now = now_ns();
+
+	if (end.once_key != NULL)
+		result = record_success(g, &end);
+	else if (now >= g->deadline)
+		return status;
+	else
+		result = release(g, &end, time_earlier(time_add(now,
+		    RELEASE_BOUND), g->deadline), status);
+	if (result != LEASERUN_OK)
+		return tell_failure(g, &end, result, status);
+	if (end.once_key != NULL)
+		log_info("'%s': released, done for %s", g->s->shown,
+		    end.once_key);
+	else
+		log_info("'%s': released", g->s->shown);
+	return status;
+}

@@ -1,0 +1,22 @@
+/*
+ * The end of a run: the lease goes back, with what became of the command.
+ */
+#ifndef GIVEBACK_H
+#define GIVEBACK_H
+
+#include "keeper.h"
+#include "store.h"
+
+struct giveback {
+	const struct keeper_setup *s;
+	struct store	*store;
+	const struct leaserun_lease *lease;
+	int64_t		 deadline;	/* as it was confirmed last */
+	bool		 ran;		/* the command was started */
+	int64_t		 ran_ns;
+};
+
+/* The wait status to leave with, given what the command has earned. */
+int	giveback(struct giveback *, int status);
+
+#endif
