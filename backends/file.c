@@ -1,6 +1,6 @@
 /*
  * The file backend: the leases of one host, kept by the kernel.  Must never
- * unlink or rename a file, nor grant a token that is not on the disk.
+ * unlink or rename a lock, nor grant a token that is not on the disk.
  *
  * It is also the shortest way to see what a backend does: read it from the top
  * to the table of functions at the end.  Beside it are
@@ -8,6 +8,7 @@
  *	filedir.c	opening the directory and its files safely
  *	filelock.c	NAME.lock: the lock that is the lease, and waiting
  *	fileinfo.c	NAME.token: the last token, and who got it
+ *	fileonce.c	NAME.once: which keys of --once are done
  *	filelook.c	list and revoke
  *	fileadmin.c	init
  *	filedoctor.c	doctor
@@ -31,6 +32,7 @@
 #include "fileinfo.h"
 #include "filelock.h"
 #include "filelook.h"
+#include "fileonce.h"
 #include "fileurl.h"
 
 /* How often a lock file may be replaced while we lock it. */
@@ -44,6 +46,7 @@ struct held {
 	uint64_t	token;
 	struct filelock	lock;
 	int		token_fd;
+	char		host[LEASERUN_HOST_SIZE];
 	bool		told;		/* told host->holder() about */
 	char		told_owner[LEASERUN_OWNER_SIZE];	/* this one */
 };
@@ -255,6 +258,7 @@ write_token(const struct file *self, struct held *held, int dirfd,
 	}
 	futimens(held->lock.fd, NULL);	/* the first heartbeat */
 	held->token = out.token;
+	snprintf(held->host, sizeof(held->host), "%s", request->host);
 	*grant = out;
 	return LEASERUN_OK;
 }
@@ -288,6 +292,9 @@ acquire_once(const struct file *self, struct held *held,
 	}
 	result = read_token(self, held, dirfd, &info);
 	if (result != LEASERUN_OK)
+		goto out;
+	if (request->once_key != NULL &&
+	    (result = fileonce_look(dir, dirfd, request)) != LEASERUN_OK)
 		goto out;
 	left = fileinfo_hold_left(&info, dir->host->now());
 	if (left > 0 && (fileinfo_is_released(&info) ||
@@ -420,12 +427,18 @@ static enum leaserun_result
 give_back(const struct file *self, struct held *held,
     const struct leaserun_end *end)
 {
+	const struct fileonce once = { held->name, held->owner, held->token,
+	    held->host, end };
 	const struct leaserun_host *host = self->dir.host;
 	enum leaserun_result result;
 	enum leaserun_loss loss;
 	struct fileinfo info;
 
 	result = still_ours(held, &loss);
+	/* What cannot be recorded is not over yet. */
+	if (result != LEASERUN_LOST && end->once_key != NULL &&
+	    (result = fileonce_record(&self->dir, &once)) != LEASERUN_OK)
+		return result;
 	if (result != LEASERUN_LOST) {
 		if (fileinfo_read(held->token_fd, &info) == -1 ||
 		    fileinfo_end(held->token_fd, &info, held->token, end) == -1)
@@ -482,4 +495,5 @@ const struct leaserun_backend file_backend = {
 	.revoke = filelook_revoke,
 	.init = fileadmin_init,
 	.doctor = filedoctor,
+	.list_once = fileonce_list,
 };

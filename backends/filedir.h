@@ -8,8 +8,8 @@
 
 #include "leaserun-backend.h"
 
-/* NAME.token */
-#define FILEDIR_FILE_SIZE	(LEASERUN_NAME_SIZE + 6)
+/* NAME.once-new */
+#define FILEDIR_FILE_SIZE	(LEASERUN_NAME_SIZE + 9)
 
 struct filedir {
 	const struct leaserun_host *host;	/* gets the error texts */

@@ -115,7 +115,9 @@ struct leaserun_request {
 	int64_t		ttl_ns;		/* asked; whole milliseconds */
 	int64_t		min_hold_ns;	/* 0: none; kept from the grant on */
 	const char	*once_key;	/* encoded; NULL: none */
-	int64_t		once_period_ns;	/* 0: the key stands for itself */
+	int64_t		once_period_ns;	/* 0: the key stands for itself; else
+					 * the keys of this period sort as
+					 * their times do */
 	bool		wait;		/* false: answer HELD at once */
 	int64_t		answer_ns;	/* a server that has not answered one
 					 * request for so long is UNAVAILABLE,
@@ -157,6 +159,7 @@ struct leaserun_end {
 	bool		ran;		/* false: the command never started */
 	const char	*once_key;	/* record it in the same step; NULL */
 	int64_t		once_period_ns;
+	int64_t		once_keep_ns;	/* records that are older may go */
 };
 
 /*
@@ -283,8 +286,10 @@ struct leaserun_backend {
 	 * when it did not.
 	 * UNAVAILABLE, INTERRUPTED: it may or may not have been granted; the
 	 * keeper repeats the call with the same owner, or calls abandon().
-	 * The once key is looked up while the lease is held; DONE leaves
-	 * nothing held.
+	 * The once key is looked up while the lease is held (and may be looked
+	 * up before, where it is final); DONE leaves nothing held.  With a
+	 * period a key that is later counts, too, and MISCONFIGURED is a clock
+	 * here that differs from the store's by more than a tenth of it.
 	 */
 	enum leaserun_result (*acquire)(void *self,
 	    const struct leaserun_request *, int64_t deadline_ns,
@@ -345,9 +350,9 @@ struct leaserun_backend {
 
 	/*
 	 * --once records of a name, newest first: entry fields owner, label,
-	 * host, token and end_*; key is passed in entry->name.  NULL until the
-	 * backend keeps such records: a request with a once key is then
-	 * refused before it is made.
+	 * host, token, end_ms and ran_ms; key is passed in entry->name.  NULL
+	 * in a backend that keeps no such records: a request with a once key
+	 * is then refused before it is made.
 	 */
 	enum leaserun_result (*list_once)(void *self, const char *name,
 	    int64_t deadline_ns, leaserun_entry_fn *fn, void *arg);

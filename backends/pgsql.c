@@ -12,7 +12,8 @@
 
 /*
  * A row is never deleted, so that its token goes on.  The row with the empty
- * name, which encodes no name, holds the floor for all.
+ * name, which encodes no name, holds the floor for all; rows with a blank in
+ * their name say which keys of --once are done.
  */
 const struct pgsql_column pgsql_columns[] = {
 	{ "name", "text", "COLLATE \"C\" PRIMARY KEY" },
@@ -180,8 +181,8 @@ const char pgsql_list[] =
     EPOCH("l.renewed_at") ", " EPOCH("l.expires_at") ", "
     EPOCH("l.hold_until") ", l.revoke_token, " EPOCH("l.ended_at") ","
     " l.end_status, l.ran_ms, " TYPES
-    " FROM @ AS l WHERE l.name <> '' AND ($1::text IS NULL OR l.name = $1)"
-    " ORDER BY l.name";
+    " FROM @ AS l WHERE l.name <> '' AND strpos(l.name, ' ') = 0"
+    " AND ($1::text IS NULL OR l.name = $1) ORDER BY l.name";
 
 enum column {
 	NAME, TOKEN, STATE, OWNER, LABEL, HOST, PID, CLOCK, ACQUIRED, RENEWED,
@@ -326,9 +327,8 @@ pgsql_encode(const char *from, char *to, size_t size)
 	to[used] = '\0';
 }
 
-/* What nobody could have encoded stays as it is; what is too long is cut. */
-static void
-decode(const char *from, char *to, size_t size)
+void
+pgsql_decode(const char *from, char *to, size_t size)
 {
 	size_t used = 0;
 
@@ -364,8 +364,8 @@ read_holder(const PGresult *res, int n, struct pgsql_row *row)
 	if (e->state == LEASERUN_FREE)
 		return;
 	text(res, n, OWNER, e->owner, sizeof(e->owner));
-	decode(PQgetvalue(res, n, LABEL), e->label, sizeof(e->label));
-	decode(PQgetvalue(res, n, HOST), e->host, sizeof(e->host));
+	pgsql_decode(PQgetvalue(res, n, LABEL), e->label, sizeof(e->label));
+	pgsql_decode(PQgetvalue(res, n, HOST), e->host, sizeof(e->host));
 	e->pid = number(res, n, PID, 0);
 	e->acquired_ms = milliseconds(res, n, ACQUIRED);
 	e->renewed_ms = milliseconds(res, n, RENEWED);
@@ -420,8 +420,8 @@ pgsql_read_grant(const PGresult *res, uint64_t *token,
 	*token = token_at(res, 0, 0);
 	memset(from, 0, sizeof(*from));
 	text(res, 0, 1, from->owner, sizeof(from->owner));
-	decode(PQgetvalue(res, 0, 2), from->label, sizeof(from->label));
-	decode(PQgetvalue(res, 0, 3), from->host, sizeof(from->host));
+	pgsql_decode(PQgetvalue(res, 0, 2), from->label, sizeof(from->label));
+	pgsql_decode(PQgetvalue(res, 0, 3), from->host, sizeof(from->host));
 	from->token = token_at(res, 0, 4);
 }
 

@@ -74,4 +74,7 @@ void	pgsql_read_renewal(const PGresult *, int64_t *left_ms, bool *revoke);
 /* Text from anywhere as printable ASCII, for a database of any encoding. */
 void	pgsql_encode(const char *text, char *to, size_t size);
 
+/* What nobody could have encoded stays as it is; what is too long is cut. */
+void	pgsql_decode(const char *text, char *to, size_t size);
+
 #endif

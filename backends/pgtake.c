@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pgonce.h"
 #include "pgtake.h"
 
 #define NS_PER_MS	INT64_C(1000000)
@@ -224,6 +225,43 @@ wait_for_race(struct postgres *p, int *races)
 	return LEASERUN_UNAVAILABLE;
 }
 
+/* What turns out to be done while we hold the name is given back unused. */
+static enum leaserun_result
+give_up_done(struct postgres *p, const struct leaserun_request *r,
+    int64_t deadline)
+{
+	const char *const params[] = { r->name, r->owner };
+	const struct pgstatement s = { pgsql_abandon, params, 2 };
+	enum leaserun_result result;
+	PGresult *res;
+
+	result = postgres_run(p, &s, 1, deadline, &res);
+	PQclear(res);
+	return result == LEASERUN_OK ? LEASERUN_DONE : result;
+}
+
+/*
+ * With a key of --once.  That it is done is final, so it may be asked for
+ * before; that it is not counts only while we hold the name.
+ */
+static enum leaserun_result
+take_undone(struct postgres *p, const struct leaserun_request *r,
+    int64_t deadline, struct leaserun_grant *grant, struct pgsql_row *row)
+{
+	enum leaserun_result result;
+
+	if (r->once_key == NULL)
+		return take_somehow(p, r, deadline, grant, row);
+	result = pgonce_look(p, r, deadline);
+	if (result != LEASERUN_OK)
+		return result;
+	result = take_somehow(p, r, deadline, grant, row);
+	if (result != LEASERUN_OK)
+		return result;
+	result = pgonce_look(p, r, deadline);
+	return result == LEASERUN_DONE ? give_up_done(p, r, deadline) : result;
+}
+
 static enum leaserun_result
 acquire_or_wait(struct postgres *p, const struct leaserun_request *r,
     int64_t deadline, struct leaserun_grant *grant)
@@ -233,7 +271,7 @@ acquire_or_wait(struct postgres *p, const struct leaserun_request *r,
 	int races = 0;
 
 	for (;;) {
-		result = take_somehow(p, r, deadline, grant, &row);
+		result = take_undone(p, r, deadline, grant, &row);
 		if (result != LEASERUN_HELD)
 			return result;
 		if (row.entry.state == LEASERUN_FREE)

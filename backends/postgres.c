@@ -12,6 +12,7 @@
 #include "pgdoctor.h"
 #include "pgexplain.h"
 #include "pginit.h"
+#include "pgonce.h"
 #include "pgtake.h"
 #include "postgres.h"
 
@@ -303,18 +304,25 @@ pg_release(void *self, const struct leaserun_lease *lease,
 	const char *const params[] = { lease->name, lease->owner,
 	    number(token, (int64_t)lease->token), end->ran ? "t" : "f",
 	    number(status, end->status), number(ran, end->ran_ns / NS_PER_MS) };
-	const struct pgstatement s = { pgsql_release, params, 6 };
+	struct pgstatement s[2] = { { pgsql_release, params, 6 } };
 	struct postgres *p = self;
 	enum leaserun_result result;
 	struct pgsql_row row;
-	PGresult *res;
+	struct pgonce once;
+	PGresult *res[2] = { NULL, NULL };
+	unsigned int n = 1;
 	bool found;
 
-	result = postgres_run(p, &s, 1, deadline, &res);
+	if (end->once_key != NULL) {
+		s[n++] = s[0];
+		s[0] = pgonce_record(&once, lease, end);
+	}
+	result = postgres_run(p, s, n, deadline, res);
 	if (result != LEASERUN_OK)
 		return result;
-	found = PQntuples(res) > 0;
-	PQclear(res);
+	found = PQntuples(res[n - 1]) > 0;
+	PQclear(res[0]);
+	PQclear(res[1]);
 	if (found)
 		return LEASERUN_OK;
 	/* Done before, and the answer was lost? */
@@ -339,4 +347,5 @@ const struct leaserun_backend leaserun_backend = {
 	.revoke = pgadmin_revoke,
 	.init = pginit,
 	.doctor = pgdoctor,
+	.list_once = pgonce_list,
 };

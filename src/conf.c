@@ -48,6 +48,7 @@ set_defaults(struct conf *conf, enum conf_scope scope)
 		.ttl = 60 * NS_PER_S,
 		.wait = scope == CONF_FENCE ? 10 * NS_PER_S : 0,
 		.connect_timeout = 10 * NS_PER_S,
+		.once_keep = 30 * 86400 * NS_PER_S,
 		.conflict_exit_code = EXIT_HELD,
 		.lost_exit_code = EXIT_LOST,
 		.max_run = TIME_NEVER,

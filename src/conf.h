@@ -45,6 +45,7 @@ struct conf {
 	int		lost_exit_code;
 	char		*once;
 	int64_t		once_per;	/* 0: not given */
+	int64_t		once_keep;	/* -o keep */
 	int64_t		min_hold;
 	int64_t		max_run;	/* TIME_NEVER: none */
 	enum conf_leftovers leftovers;

@@ -245,6 +245,19 @@ find_option(struct conf *conf, const char *key, size_t len)
 	return &options[conf->noptions++];
 }
 
+/* The one option that all backends have, and that the program reads. */
+static int
+parse_keep(const char *value, struct conf *conf, char why[KEY_WHY_SIZE])
+{
+	int64_t keep;
+
+	if (duration_parse(value, &keep) == -1 || keep < NS_PER_S)
+		return refuse(why, value, "is not a duration of at least 1s "
+		    "such as 30d, for 'keep'");
+	conf->once_keep = keep;
+	return 0;
+}
+
 static int
 parse_option(const struct key *key, const char *value, struct conf *conf,
     char why[KEY_WHY_SIZE])
@@ -261,6 +274,8 @@ parse_option(const struct key *key, const char *value, struct conf *conf,
 		    value);
 		return -1;
 	}
+	if (n == 4 && strncmp(value, "keep", n) == 0)
+		return parse_keep(equals + 1, conf, why);
 	option = find_option(conf, value, n);
 	free((void *)(uintptr_t)option->key);
 	free((void *)(uintptr_t)option->value);

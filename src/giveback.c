@@ -114,7 +114,7 @@ tell_failure(const struct giveback *g, const struct leaserun_end *end,
 	if (end->once_key != NULL) {
 		log_error("'%s': the command succeeded, but that it is done "
 		    "for %s could not be recorded: %s", g->s->shown,
-		    end->once_key, g->store->plugin.error);
+		    g->s->once_shown, g->store->plugin.error);
 		return W_EXITCODE(EXIT_UNRECORDED, 0);
 	}
 	log_warning("'%s': the lease could not be released, it runs out by "
@@ -140,7 +140,7 @@ giveback(struct giveback *g, int status)
 		return tell_failure(g, &end, result, status);
 	if (end.once_key != NULL)
 		log_info("'%s': released, done for %s", g->s->shown,
-		    end.once_key);
+		    g->s->once_shown);
 	else
 		log_info("'%s': released", g->s->shown);
 	return status;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "giveback.h"
 #include "job.h"
 #include "keeper.h"
 #include "leave.h"
@@ -26,7 +27,6 @@
 #define ATTEMPT_MIN	(50 * NS_PER_MS)
 #define BACKOFF_MIN	(50 * NS_PER_MS)
 #define BACKOFF_MAX	NS_PER_S
-#define RELEASE_BOUND	(5 * NS_PER_S)
 
 struct keeper {
 	const struct keeper_setup *s;
@@ -340,42 +340,18 @@ outcome(const struct keeper *k)
 }
 
 static int
-exit_number(int status)
+finish(struct keeper *k, int status)
 {
-	return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) :
-	    WEXITSTATUS(status);
-}
-
-static int
-give_back(struct keeper *k, int status)
-{
-	int64_t now = now_ns();
-	struct leaserun_end end = {
-		.status = exit_number(status),
-		.ran = k->job.is_started,
-		.ran_ns = k->job.is_started ? now - k->job.started_at : 0,
+	struct giveback g = {
+		.s = k->s, .store = &k->store, .lease = &k->lease,
+		.deadline = k->deadline, .ran = k->job.is_started,
 	};
-	int64_t limit = time_earlier(time_add(now, RELEASE_BOUND), k->deadline);
-	enum leaserun_result result;
 
-	if (k->is_lost || now >= k->deadline)
+	if (k->is_lost)
 		return status;
-	/* What a library does with its own time is cut short from outside. */
-	signals_bound(time_add(limit, ATTEMPT_MIN), WIFSIGNALED(status) ?
-	    -status : WEXITSTATUS(status), "leaserun: the lease could not be "
-	    "released in time, it runs out by itself\n");
-	result = store_release(&k->store, &k->lease, &end, limit);
-	if (result == LEASERUN_OK)
-		log_info("'%s': released", k->s->shown);
-	else if (result == LEASERUN_LOST) {
-		log_error("'%s': the lease (token %" PRIu64 ") was not ours "
-		    "any more when it was released", k->s->shown,
-		    k->lease.token);
-		status = W_EXITCODE(k->conf->lost_exit_code, 0);
-	} else
-		log_warning("'%s': the lease could not be released, it runs "
-		    "out by itself: %s", k->s->shown, k->store.plugin.error);
-	return status;
+	if (k->job.is_started)
+		g.ran_ns = now_ns() - k->job.started_at;
+	return giveback(&g, status);
 }
 
 static int
@@ -394,7 +370,7 @@ run_with_lease(struct keeper *k, const struct leaserun_grant *grant)
 	if ((status = start(k, grant)) != 0) {
 		status = W_EXITCODE(status, 0);
 		k->job.is_ended = true;
-		return give_back(k, status);
+		return finish(k, status);
 	}
 	hold(k);
 	if (k->job.reason == END_DEADLINE && k->backoff != 0)
@@ -403,7 +379,7 @@ run_with_lease(struct keeper *k, const struct leaserun_grant *grant)
 		    k->store.plugin.error);
 	if (is_hopeless(k, now_ns()) && !k->job.is_ended)
 		return W_EXITCODE(k->conf->lost_exit_code, 0);
-	return give_back(k, outcome(k));
+	return finish(k, outcome(k));
 }
 
 int

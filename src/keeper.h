@@ -19,6 +19,8 @@ struct keeper_setup {
 	const char	*owner;		/* owner id, fresh */
 	const char	*chain;		/* owner ids of outer runs; "" */
 	const char	*command;	/* argv[0], for messages */
+	const char	*once_key;	/* encoded; NULL: none */
+	const char	*once_shown;	/* the same for people */
 	int		 link;		/* the keeper's end */
 	pid_t		 guard;
 	struct deadline_page *page;

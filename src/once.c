@@ -29,16 +29,17 @@ period_key(int64_t period_ms, int64_t unix_ms, char *text, size_t size)
 }
 
 bool
-once_key(const struct conf *conf, int64_t unix_ms, char key[LEASERUN_KEY_SIZE])
+once_key(const struct conf *conf, int64_t unix_ms, char key[LEASERUN_KEY_SIZE],
+    char shown[ONCE_SHOWN_SIZE])
 {
-	char text[96];
-
 	if (conf->once != NULL)
-		return name_encode(conf->once, key, LEASERUN_KEY_SIZE) == NULL;
-	if (conf->once_per == 0)
+		snprintf(shown, ONCE_SHOWN_SIZE, "%s", conf->once);
+	else if (conf->once_per != 0)
+		period_key(conf->once_per / NS_PER_MS, unix_ms, shown,
+		    ONCE_SHOWN_SIZE);
+	else
 		return false;
-	period_key(conf->once_per / NS_PER_MS, unix_ms, text, sizeof(text));
-	return name_encode(text, key, LEASERUN_KEY_SIZE) == NULL;
+	return name_encode(shown, key, LEASERUN_KEY_SIZE) == NULL;
 }
 
 int64_t

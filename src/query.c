@@ -1,289 +1,19 @@
 /*
- * status, check, revoke, init and doctor.  Must never take a lease, and never
- * trust what a store says more than to print it.
+ * check, revoke, init and doctor.  Must never take a lease, and never trust
+ * what a store says more than to print it.
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "conf.h"
+#include "ask.h"
 #include "log.h"
-#include "name.h"
-#include "plugin.h"
 #include "query.h"
-#include "show.h"
 #include "timeutil.h"
 #include "util.h"
 
-/* Each call to a store; a command makes a few of them. */
-#define POLL_FDS	14
 #define REVOKE_POLL	(100 * NS_PER_MS)
-/* With less than these a backend may fail for want of them. */
-#define FDS_LEAST	6
-
-struct query {
-	struct conf	conf;
-	struct plugin	plugin;
-	int		timer;
-	enum conf_scope	scope;
-	char		**argv;		/* the command and its options */
-	char		**names;	/* operands, behind these */
-	int		nnames;
-};
-
-static const char *const usage[] = {
-	"status [OPTION]... [NAME]...\n\nShows who holds what, since when, "
-	"with which token, and how the last run ended.\nWithout NAME: every "
-	"name that the store knows.",
-	"check [OPTION]... NAME\n\nExits with 0 while the token is the "
-	"holder's, 75 when it is not, 69 when the\nstore cannot tell.",
-	"revoke [OPTION]... NAME\n\nAsks the holder to end its command "
-	"(SIGTERM, grace, SIGKILL) and to release.",
-	"init [OPTION]...\n\nPrepares the store.",
-	"doctor [OPTION]...\n\nLooks for what is wrong with the store or "
-	"with the way to it.",
-};
-
-static const char *
-usage_of(enum conf_scope scope)
-{
-	switch (scope) {
-	case CONF_STATUS:
-		return usage[0];
-	case CONF_CHECK:
-		return usage[1];
-	case CONF_REVOKE:
-		return usage[2];
-	case CONF_INIT:
-		return usage[3];
-	default:
-		return usage[4];
-	}
-}
-
-/* Nothing interrupts a query but the user, who ends the process. */
-static enum leaserun_result
-query_wait(const struct leaserun_host *host, struct pollfd *fds,
-    unsigned int n, int64_t deadline)
-{
-	struct query *q = host->keeper;
-	struct pollfd all[POLL_FDS + 1];
-	unsigned int i;
-	int rc;
-
-	if (n > POLL_FDS)
-		return LEASERUN_UNAVAILABLE;
-	for (i = 0; i < n; i++)
-		all[i] = fds[i];
-	all[n] = (struct pollfd){ .fd = q->timer, .events = POLLIN };
-	timer_arm(q->timer, deadline);
-	do {
-		rc = poll(all, n + 1, -1);
-	} while (rc == -1 && errno == EINTR);
-	timer_clear(q->timer);
-	for (i = 0; i < n; i++)
-		fds[i].revents = rc > 0 ? all[i].revents : 0;
-	return LEASERUN_OK;
-}
-
-static bool
-query_holder(const struct leaserun_host *host,
-    const struct leaserun_entry *entry)
-{
-	(void)host;
-	(void)entry;
-	return false;
-}
-
-static int64_t
-query_deadline(const struct query *q)
-{
-	return time_add(now_ns(), q->conf.connect_timeout);
-}
-
-/* Says what a call answered; the exit status. */
-static int
-fail(struct query *q, enum leaserun_result result)
-{
-	log_error("%s%s", q->plugin.error[0] != '\0' ? q->plugin.error :
-	    "the store did not answer", result != LEASERUN_UNAVAILABLE ||
-	    fds_left(FDS_LEAST) ? "" : limit_hint(EMFILE));
-	return plugin_exit_status(result);
-}
-
-static int
-open_store(struct query *q)
-{
-	struct leaserun_target target = {
-		.url = q->conf.backend, .options = q->conf.options,
-		.noptions = q->conf.noptions,
-	};
-	enum leaserun_result result;
-
-	if (q->timer == -1 && (q->timer = timer_open()) == -1) {
-		log_error("cannot make a timer: %s%s", strerror(errno),
-		    limit_hint(errno));
-		return EXIT_INTERNAL;
-	}
-	q->plugin.host.keeper = q;
-	q->plugin.host.wait = query_wait;
-	q->plugin.host.holder = query_holder;
-	result = plugin_open(&q->plugin, &target, q->conf.module_dir);
-	return result == LEASERUN_OK ? 0 : fail(q, result);
-}
-
-/* One name from the command line, encoded; 0 or the exit status. */
-static int
-encode(const char *command, const char *shown, char *name)
-{
-	const char *wrong;
-
-	wrong = name_encode(shown, name, LEASERUN_NAME_SIZE);
-	if (wrong == NULL)
-		return 0;
-	log_error("%s: the name '%.200s' %s; see 'leaserun %s --help'",
-	    command, shown, wrong, command);
-	return EXIT_USAGE;
-}
-
-/* How many operands a command takes; 0 or the exit status. */
-static int
-check_operands(const struct query *q, const char *command, int least, int most)
-{
-	if (q->nnames < least)
-		log_error("%s: the name of the lease is missing; see "
-		    "'leaserun %s --help'", command, command);
-	else if (q->nnames > most)
-		log_error("%s: '%s' is one word too many; see "
-		    "'leaserun %s --help'", command, q->names[most], command);
-	else
-		return 0;
-	return EXIT_USAGE;
-}
-
-/*
- * Everything that the five commands share.  fn is called with an open store;
- * the name of the one operand, if there is one, is encoded into `name'.
- */
-static int
-run_query(enum conf_scope scope, int argc, char *argv[], int least, int most,
-    int (*fn)(struct query *, const char *name))
-{
-	struct query q = { .scope = scope, .argv = argv, .timer = -1 };
-	char name[LEASERUN_NAME_SIZE] = "";
-	struct conf_error err;
-	int first, status;
-
-	if (conf_load(&q.conf, scope, argc, argv, &first, &err) == -1) {
-		log_error("%s", err.text);
-		return err.status;
-	}
-	if (q.conf.help) {
-		printf("usage: leaserun %s\n\n", usage_of(scope));
-		conf_print_options(scope);
-		conf_free(&q.conf);
-		return EXIT_OK;
-	}
-	log_open(q.conf.log == NULL ? "stderr" : q.conf.log, q.conf.log_level);
-	if (q.conf.password_in_argv)
-		log_warning("a password on the command line shows in ps; put "
-		    "it into a file that only you may read");
-	q.names = argv + first;
-	q.nnames = argc - first;
-	status = check_operands(&q, argv[0], least, most);
-	if (status == 0 && most == 1)
-		status = encode(argv[0], q.names[0], name);
-	/* Several names may have several stores. */
-	if (status == 0 && (q.nnames > 1 || (status = open_store(&q)) == 0))
-		status = fn(&q, name);
-	plugin_close(&q.plugin);
-	if (q.timer != -1)
-		close(q.timer);
-	conf_free(&q.conf);
-	return status;
-}
-
-/* --- status --- */
-
-/* One name, or all with NULL, of the store that is open. */
-static int
-collect(struct query *q, const char *shown, struct show *show)
-{
-	char name[LEASERUN_NAME_SIZE];
-	enum leaserun_result result;
-	int wrong;
-
-	if (shown != NULL && (wrong = encode("status", shown, name)) != 0)
-		return wrong;
-	result = q->plugin.ops->list(q->plugin.self, shown == NULL ? NULL :
-	    name, query_deadline(q), show_add, show);
-	return result == LEASERUN_OK ? EXIT_OK : fail(q, result);
-}
-
-/* Opens the store that the configuration has for this name alone. */
-static int
-open_store_of(struct query *q, char *shown)
-{
-	size_t n = (size_t)(q->names - q->argv);
-	char **argv = xcalloc(n + 2, sizeof(*argv));
-	struct conf_error err;
-	int first, rc;
-
-	memcpy(argv, q->argv, n * sizeof(*argv));
-	argv[n] = shown;
-	plugin_close(&q->plugin);
-	conf_free(&q->conf);
-	rc = conf_load(&q->conf, q->scope, (int)n + 1, argv, &first, &err);
-	free(argv);
-	if (rc == -1) {
-		log_error("%s", err.text);
-		return err.status;
-	}
-	return open_store(q);
-}
-
-static int
-status(struct query *q, const char *unused)
-{
-	struct show *show = show_new();
-	int i, wrong = 0;
-
-	(void)unused;
-	if (q->nnames <= 1)
-		wrong = collect(q, q->nnames == 0 ? NULL : q->names[0], show);
-	for (i = 0; q->nnames > 1 && i < q->nnames && wrong == 0; i++) {
-		if ((wrong = open_store_of(q, q->names[i])) == 0)
-			wrong = collect(q, q->names[i], show);
-	}
-	if (wrong == 0 && q->conf.json)
-		show_json(show);
-	else if (wrong == 0)
-		show_table(show);
-	show_free(show);
-	return wrong;
-}
-
-static int
-status_checked(struct query *q, const char *name)
-{
-	if (q->conf.list_once) {
-		log_error("status: not supported by this backend yet: "
-		    "'--once'; see 'leaserun status --help'");
-		return EXIT_USAGE;
-	}
-	return status(q, name);
-}
-
-int
-cmd_status(int argc, char *argv[])
-{
-	return run_query(CONF_STATUS, argc, argv, 0, INT32_MAX,
-	    status_checked);
-}
 
 /* --- check --- */
 
@@ -294,7 +24,7 @@ keep_entry(void *arg, const struct leaserun_entry *entry)
 }
 
 static int
-wanted_token(struct query *q, const char *command, bool required)
+wanted_token(struct ask *q, const char *command, bool required)
 {
 	const char *text = getenv("LEASERUN_FENCE_TOKEN");
 
@@ -315,7 +45,7 @@ wanted_token(struct query *q, const char *command, bool required)
 
 /* The token came from a job that holds something else. */
 static bool
-is_inner(const struct query *q)
+is_inner(const struct ask *q)
 {
 	const char *name = getenv("LEASERUN_NAME");
 
@@ -324,7 +54,7 @@ is_inner(const struct query *q)
 }
 
 static int
-check(struct query *q, const char *name)
+check(struct ask *q, const char *name)
 {
 	struct leaserun_entry entry = { .state = LEASERUN_FREE };
 	enum leaserun_result result;
@@ -332,10 +62,10 @@ check(struct query *q, const char *name)
 
 	if ((wrong = wanted_token(q, "check", true)) != 0)
 		return wrong;
-	result = q->plugin.ops->list(q->plugin.self, name, query_deadline(q),
+	result = q->plugin.ops->list(q->plugin.self, name, ask_deadline(q),
 	    keep_entry, &entry);
 	if (result != LEASERUN_OK)
-		return fail(q, result);
+		return ask_failed(q, result);
 	if ((entry.state == LEASERUN_BUSY ||
 	    entry.state == LEASERUN_REVOKING) &&
 	    entry.token == q->conf.token)
@@ -352,14 +82,14 @@ check(struct query *q, const char *name)
 int
 cmd_check(int argc, char *argv[])
 {
-	return run_query(CONF_CHECK, argc, argv, 1, 1, check);
+	return ask(CONF_CHECK, argc, argv, 1, 1, check);
 }
 
 /* --- revoke --- */
 
 /* Until the holder that was asked is gone, whoever comes after it. */
 static int
-wait_for_release(struct query *q, const char *name, uint64_t token)
+wait_for_release(struct ask *q, const char *name, uint64_t token)
 {
 	int64_t limit = time_add(now_ns(), q->conf.wait), deadline;
 	struct leaserun_entry entry = { .state = LEASERUN_FREE };
@@ -367,20 +97,20 @@ wait_for_release(struct query *q, const char *name, uint64_t token)
 	bool is_heard = false;
 
 	for (;;) {
-		deadline = query_deadline(q);
+		deadline = ask_deadline(q);
 		result = q->plugin.ops->list(q->plugin.self, name, deadline <
 		    limit ? deadline : limit, keep_entry, &entry);
 		is_heard = is_heard || result == LEASERUN_OK;
 		if (result != LEASERUN_OK && (result != LEASERUN_UNAVAILABLE ||
 		    (now_ns() >= limit && !is_heard)))
-			return fail(q, result);
+			return ask_failed(q, result);
 		if (result == LEASERUN_OK && (entry.token != token ||
 		    entry.state == LEASERUN_FREE ||
 		    entry.state == LEASERUN_HOLDING))
 			return EXIT_OK;
 		if (now_ns() >= limit)
 			break;
-		query_wait(&q->plugin.host, NULL, 0, time_add(now_ns(),
+		ask_wait(&q->plugin.host, NULL, 0, time_add(now_ns(),
 		    REVOKE_POLL));
 	}
 	log_error("'%s' is still held with token %" PRIu64 "; its holder ends "
@@ -390,7 +120,7 @@ wait_for_release(struct query *q, const char *name, uint64_t token)
 }
 
 static int
-ask_to_end(struct query *q, const char *name)
+ask_to_end(struct ask *q, const char *name)
 {
 	struct leaserun_revoke request = { .name = name,
 	    .token = q->conf.token, .force = q->conf.force };
@@ -399,7 +129,7 @@ ask_to_end(struct query *q, const char *name)
 	char *url;
 
 	result = q->plugin.ops->revoke(q->plugin.self, &request,
-	    query_deadline(q), &entry);
+	    ask_deadline(q), &entry);
 	if (result == LEASERUN_HELD) {
 		log_error("'%s' is held with token %" PRIu64 ", not %" PRIu64
 		    "; nothing was done", q->names[0], entry.token,
@@ -407,7 +137,7 @@ ask_to_end(struct query *q, const char *name)
 		return EXIT_HELD;
 	}
 	if (result != LEASERUN_OK)
-		return fail(q, result);
+		return ask_failed(q, result);
 	if (entry.state == LEASERUN_FREE ||
 	    (entry.state == LEASERUN_HOLDING && !q->conf.force)) {
 		url = url_redact(q->conf.backend);
@@ -438,7 +168,7 @@ ask_to_end(struct query *q, const char *name)
 int
 cmd_revoke(int argc, char *argv[])
 {
-	return run_query(CONF_REVOKE, argc, argv, 1, 1, ask_to_end);
+	return ask(CONF_REVOKE, argc, argv, 1, 1, ask_to_end);
 }
 
 /* --- init and doctor --- */
@@ -459,7 +189,7 @@ print_line(void *arg, enum leaserun_verdict verdict, const char *what,
 }
 
 static int
-init(struct query *q, const char *name)
+init(struct ask *q, const char *name)
 {
 	struct leaserun_init request = { .print = q->conf.print,
 	    .raise_token = q->conf.raise_token };
@@ -468,32 +198,32 @@ init(struct query *q, const char *name)
 
 	(void)name;
 	result = q->plugin.ops->init(q->plugin.self, &request,
-	    query_deadline(q), print_line, &worst);
-	return result == LEASERUN_OK ? EXIT_OK : fail(q, result);
+	    ask_deadline(q), print_line, &worst);
+	return result == LEASERUN_OK ? EXIT_OK : ask_failed(q, result);
 }
 
 int
 cmd_init(int argc, char *argv[])
 {
-	return run_query(CONF_INIT, argc, argv, 0, 0, init);
+	return ask(CONF_INIT, argc, argv, 0, 0, init);
 }
 
 static int
-doctor(struct query *q, const char *name)
+doctor(struct ask *q, const char *name)
 {
 	enum leaserun_verdict worst = LEASERUN_GOOD;
 	enum leaserun_result result;
 
 	(void)name;
-	result = q->plugin.ops->doctor(q->plugin.self, query_deadline(q),
+	result = q->plugin.ops->doctor(q->plugin.self, ask_deadline(q),
 	    print_line, &worst);
 	if (result != LEASERUN_OK)
-		return fail(q, result);
+		return ask_failed(q, result);
 	return worst == LEASERUN_BAD ? EXIT_CONFIG : EXIT_OK;
 }
 
 int
 cmd_doctor(int argc, char *argv[])
 {
-	return run_query(CONF_DOCTOR, argc, argv, 0, 0, doctor);
+	return ask(CONF_DOCTOR, argc, argv, 0, 0, doctor);
 }

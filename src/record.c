@@ -45,9 +45,9 @@ enum block_state {
 	BLOCK_FOREIGN
 };
 
-/* CRC-32C, four bits at a time. */
-static uint32_t
-checksum(const void *data, size_t size)
+/* Four bits at a time. */
+uint32_t
+record_sum(const void *data, size_t size)
 {
 	static const uint32_t table[16] = {
 		0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1,
@@ -71,7 +71,7 @@ checksum(const void *data, size_t size)
 static uint32_t
 block_sum(const struct block *b)
 {
-	return checksum(b, offsetof(struct block, text) +
+	return record_sum(b, offsetof(struct block, text) +
 	    strnlen(b->text, sizeof(b->text)));
 }
 
@@ -81,7 +81,7 @@ block_make(struct block *b, uint64_t number, const char *text)
 	memset(b, 0, sizeof(*b));
 	memcpy(b->magic, magic, sizeof(b->magic));
 	b->version = RECORD_VERSION;
-	b->head_sum = checksum(b, offsetof(struct block, head_sum));
+	b->head_sum = record_sum(b, offsetof(struct block, head_sum));
 	b->number = number;
 	memcpy(b->text, text, strlen(text));
 	b->sum = block_sum(b);
@@ -91,7 +91,7 @@ static enum block_state
 block_check(const struct block *b)
 {
 	if (memcmp(b->magic, magic, sizeof(magic)) != 0 ||
-	    b->head_sum != checksum(b, offsetof(struct block, head_sum)))
+	    b->head_sum != record_sum(b, offsetof(struct block, head_sum)))
 		return BLOCK_DAMAGED;
 	if (b->version != RECORD_VERSION)
 		return BLOCK_FOREIGN;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "conf.h"
@@ -20,6 +21,7 @@
 #include "link.h"
 #include "log.h"
 #include "name.h"
+#include "once.h"
 #include "proc.h"
 #include "run.h"
 #include "signals.h"
@@ -116,9 +118,6 @@ read_operands(struct run *r, int argc, char *argv[], int first)
 static int
 check_supported(const struct conf *conf)
 {
-	if (conf->once != NULL || conf->once_per != 0)
-		return usage_error("not supported by any backend yet:",
-		    conf->once != NULL ? "--once" : "--once-per");
 	if (conf->events != NULL || conf->metrics != NULL)
 		return usage_error("not written yet:",
 		    conf->events != NULL ? "--events" : "--metrics");
@@ -251,8 +250,16 @@ run(struct run *r, const char *chain)
 		.owner = r->owner, .chain = chain, .command = r->argv[0],
 		.exempt = &r->exempt,
 	};
+	char once[LEASERUN_KEY_SIZE], once_shown[ONCE_SHOWN_SIZE];
+	struct timespec ts;
 	int fds[2], status;
 
+	clock_gettime(CLOCK_REALTIME, &ts);
+	if (once_key(&r->conf, (int64_t)ts.tv_sec * 1000 +
+	    ts.tv_nsec / NS_PER_MS, once, once_shown)) {
+		s.once_key = once;
+		s.once_shown = once_shown;
+	}
 	if ((s.page = make_page()) == NULL || link_pair(fds) == -1) {
 		log_error("cannot prepare the run: %s%s", strerror(errno),
 		    limit_hint(errno));

@@ -198,19 +198,26 @@ show_table(struct show *show)
 	}
 }
 
-/* RFC 3339 with milliseconds, or null. */
-static json_t *
-json_time(int64_t ms)
+bool
+show_time(int64_t ms, char text[SHOW_TIME_SIZE])
 {
 	time_t seconds = (time_t)(ms / 1000);
-	char text[64], whole[80];
+	char whole[64];
 	struct tm tm;
 
 	if (ms <= 0 || gmtime_r(&seconds, &tm) == NULL)
-		return json_null();
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(whole, sizeof(whole), "%s.%03dZ", text, (int)(ms % 1000));
-	return json_string(whole);
+		return false;
+	strftime(whole, sizeof(whole), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(text, SHOW_TIME_SIZE, "%s.%03dZ", whole, (int)(ms % 1000));
+	return true;
+}
+
+static json_t *
+json_time(int64_t ms)
+{
+	char text[SHOW_TIME_SIZE];
+
+	return show_time(ms, text) ? json_string(text) : json_null();
 }
 
 static json_t *

@@ -15,6 +15,11 @@ void	 show_free(struct show *);
 /* A leaserun_entry_fn; arg is the struct show.  Copies the entry. */
 void	 show_add(void *arg, const struct leaserun_entry *);
 
+#define SHOW_TIME_SIZE	80
+
+/* RFC 3339 with milliseconds; false: unknown. */
+bool	 show_time(int64_t unix_ms, char text[SHOW_TIME_SIZE]);
+
 /* Sorted by name. */
 void	 show_table(struct show *);
 void	 show_json(struct show *);

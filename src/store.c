@@ -276,7 +276,8 @@ refuse(struct store *st, enum leaserun_result result)
 	case LEASERUN_HELD:
 		return skip(st);
 	case LEASERUN_DONE:
-		log_info("'%s': not run, it is done", st->s->shown);
+		log_info("'%s': not run, it is done (%s)", st->s->shown,
+		    st->s->once_shown);
 		return EXIT_OK;
 	case LEASERUN_UNAVAILABLE:
 	case LEASERUN_INTERRUPTED:
@@ -377,6 +378,7 @@ store_acquire(struct store *st, const struct keeper_setup *s,
 		.name = s->name, .owner = s->owner, .label = s->conf->owner,
 		.host = host, .pid = getpid(), .ttl_ns = s->conf->ttl,
 		.min_hold_ns = s->conf->min_hold, .wait = s->conf->wait > 0,
+		.once_key = s->once_key, .once_period_ns = s->conf->once_per,
 		.answer_ns = time_earlier(ANSWER_MAX,
 		    s->conf->connect_timeout / 3),
 	};
@@ -396,6 +398,13 @@ store_acquire(struct store *st, const struct keeper_setup *s,
 	signals_bound(TIME_NEVER, 0, NULL);
 	if (result != LEASERUN_OK) {
 		*status = refuse(st, result);
+		return false;
+	}
+	if (s->once_key != NULL && st->plugin.ops->list_once == NULL) {
+		log_error("'%s': the backend '%s' keeps no record of what is "
+		    "done; use another one for --once", s->shown,
+		    st->plugin.ops->name);
+		*status = EXIT_CONFIG;
 		return false;
 	}
 	st->is_acquiring = true;

@@ -5,15 +5,17 @@ load helpers
 
 # The headers that a file may include, as patterns.
 allowed() {
-	local all="conf.h log.h name.h timeutil.h util.h"
+	local all="conf.h log.h name.h once.h timeutil.h util.h"
 	local abi=../backends/leaserun-backend.h
 
 	case $1 in
 	src/main.c) echo "$all query.h run.h" ;;
 	src/run.[ch]) echo "$all run.h guard.h keeper.h leave.h link.h" \
 	    "proc.h signals.h tree.h" ;;
-	src/keeper.[ch]) echo "$all $abi keeper.h guard.h job.h leave.h" \
-	    "plugin.h signals.h store.h tree.h" ;;
+	src/keeper.[ch]) echo "$all $abi giveback.h keeper.h guard.h job.h" \
+	    "leave.h plugin.h signals.h store.h tree.h" ;;
+	src/giveback.[ch]) echo "$all $abi giveback.h keeper.h signals.h" \
+	    "store.h" ;;
 	src/job.[ch]) echo "$all job.h keeper.h leave.h link.h proc.h signals.h" \
 	    "tree.h" ;;
 	src/store.[ch]) echo "$all $abi store.h keeper.h leave.h plugin.h" \
@@ -25,9 +27,11 @@ allowed() {
 	src/proc.[ch]) echo "proc.h util.h" ;;
 	src/leave.[ch]) echo "leave.h util.h" ;;
 	src/link.[ch]) echo "link.h" ;;
-	src/query.[ch] | src/show.[ch]) echo "$all $abi query.h show.h" \
-	    "plugin.h" ;;
+	src/ask.[ch] | src/query.[ch]) echo "$all $abi ask.h plugin.h query.h" ;;
+	src/status.c) echo "$all ask.h done.h query.h show.h" ;;
+	src/show.[ch] | src/done.[ch]) echo "$all $abi done.h show.h" ;;
 	src/plugin.[ch]) echo "$all $abi plugin.h ../backends/file.h" ;;
+	src/once.[ch]) echo "$abi conf.h name.h once.h timeutil.h" ;;
 	src/conf*.[ch]) echo "$all $abi conf*.h" ;;
 	src/record.[ch]) echo "record.h" ;;
 	src/log.[ch]) echo "log.h util.h" ;;
