@@ -34,6 +34,7 @@ allowed() {
 	src/util.[ch]) echo "util.h" ;;
 	backends/file*.[ch]) echo "file*.h leaserun-backend.h" \
 	    "../src/record.h" ;;
+	backends/etcd*.[ch]) echo "etcd*.h leaserun-backend.h" ;;
 	backends/*.[ch]) echo "leaserun-backend.h" ;;
 	*) return 1 ;;
 	esac
