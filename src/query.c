@@ -22,6 +22,7 @@
 /* Each call to a store; a command makes a few of them. */
 #define POLL_FDS	14
 #define REVOKE_POLL	(100 * NS_PER_MS)
+#define REVOKE_LOOK	NS_PER_S	/* the last look, at the limit */
 
 struct query {
 	struct conf	conf;
@@ -328,9 +329,10 @@ wait_for_release(struct query *q, const char *name, uint64_t token)
 	enum leaserun_result result;
 
 	for (;;) {
-		deadline = query_deadline(q);
-		result = q->plugin.ops->list(q->plugin.self, name, deadline <
-		    limit ? deadline : limit, keep_entry, &entry);
+		deadline = time_earlier(query_deadline(q),
+		    time_later(limit, time_add(now_ns(), REVOKE_LOOK)));
+		result = q->plugin.ops->list(q->plugin.self, name, deadline,
+		    keep_entry, &entry);
 		if (result != LEASERUN_OK && (result != LEASERUN_UNAVAILABLE ||
 		    now_ns() >= limit))
 			return fail(q, result);
