@@ -86,7 +86,7 @@ note_clock(struct etcd *e, int64_t date_ms)
 
 /* The text of others on one line, without a full stop. */
 static void
-fail(const struct etcd *e, unsigned int endpoint, const char *text,
+fail(struct etcd *e, unsigned int endpoint, const char *text,
     const char *advice)
 {
 	char clean[300];
@@ -99,8 +99,10 @@ fail(const struct etcd *e, unsigned int endpoint, const char *text,
 	while (n > 0 && strchr(". ?", clean[n - 1]) != NULL)
 		n--;
 	clean[n] = '\0';
-	e->host->error(e->host, "%s: %s%s", e->url.endpoints[endpoint],
+	snprintf(e->said, sizeof(e->said), "%s%s",
 	    n == 0 ? "an empty answer" : clean, advice);
+	e->host->error(e->host, "%s: %s", e->url.endpoints[endpoint],
+	    e->said);
 }
 
 enum leaserun_result
@@ -120,7 +122,7 @@ etcdcall_rotate(struct etcd *e)
 /* --- What an answer means --- */
 
 static enum leaserun_result
-refuse(const struct etcd *e, unsigned int endpoint, const char *text,
+refuse(struct etcd *e, unsigned int endpoint, const char *text,
     enum etcdanswer what)
 {
 	const char *advice = "";
@@ -143,7 +145,7 @@ refuse(const struct etcd *e, unsigned int endpoint, const char *text,
 
 /* An error of etcd, in one of the forms that its versions have. */
 static enum leaserun_result
-judge_error(const struct etcd *e, unsigned int endpoint, const json_t *error,
+judge_error(struct etcd *e, unsigned int endpoint, const json_t *error,
     enum etcdanswer *what)
 {
 	const char *text = json_string_value(json_object_get(error,
@@ -166,7 +168,7 @@ judge_error(const struct etcd *e, unsigned int endpoint, const json_t *error,
 
 /* Not from etcd, or not in JSON. */
 static enum leaserun_result
-judge_text(const struct etcd *e, unsigned int endpoint,
+judge_text(struct etcd *e, unsigned int endpoint,
     const struct etcdhttp_answer *http, enum etcdanswer *what)
 {
 	char text[200];
@@ -187,7 +189,7 @@ judge_text(const struct etcd *e, unsigned int endpoint,
 }
 
 static enum leaserun_result
-judge_silence(const struct etcd *e, unsigned int endpoint,
+judge_silence(struct etcd *e, unsigned int endpoint,
     const struct etcdhttp_answer *http, enum etcdanswer *what)
 {
 	const char *advice = "";
@@ -206,7 +208,7 @@ judge_silence(const struct etcd *e, unsigned int endpoint,
 
 /* A stream has its messages in "result", or an error. */
 static enum leaserun_result
-judge(const struct etcd *e, unsigned int endpoint,
+judge(struct etcd *e, unsigned int endpoint,
     const struct etcdhttp_answer *http, json_t **answer, enum etcdanswer *what)
 {
 	enum leaserun_result result;

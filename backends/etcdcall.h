@@ -56,6 +56,7 @@ struct etcd {
 	int64_t		refused_at;
 	int64_t		clock_ms;	/* etcd's wall clock less ours; */
 	bool		has_clock;	/* ours is host->now() */
+	char		said[400];	/* the last error, for doctor */
 	struct etcdgrip	grip;
 };
 
