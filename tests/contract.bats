@@ -1,9 +1,23 @@
 # What every store has to do, seen from the command line.  Runs against
 # $CONTRACT_URL (the file backend without it) with the options $CONTRACT_OPTS
 # ("-o table=ops.lease"); names are new in every test, so the store may be one
-# that others use too.
+# that others use too.  Under a link BACKEND-contract.bats, BACKEND.bash starts
+# such a store for all tests and stops it.
 
 load helpers
+
+backend=${BATS_TEST_FILENAME##*/}
+backend=${backend%contract.bats}
+backend=${backend%-}
+[ -z "$backend" ] || load "$backend"
+
+setup_file() {
+	[ -z "$backend" ] || contract_store
+}
+
+teardown_file() {
+	[ -z "$backend" ] || contract_store_stop
+}
 
 setup() {
 	test_setup
@@ -415,11 +429,11 @@ uptime_ms() {
 	local -a fake=(--module-dir "$MODULES" -b "fake:$PWD/fake")
 	local op
 
+	without_options
 	run_tool 0 init "${fake[@]}"
 	for op in acquire list revoke; do
 		echo unavailable >"fake/script.$op"
 	done
-	without_options
 	run_tool 69 check "${fake[@]}" --token 1 "$name"
 	run_tool 69 status "${fake[@]}"
 	run_tool 69 revoke "${fake[@]}" "$name"

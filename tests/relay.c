@@ -55,6 +55,8 @@ struct pair {
 	int		client;		/* -1: no pair */
 	int		server;
 	bool		matched;	/* by the last request */
+	bool		answered;	/* that one, at least in part */
+	bool		deaf;		/* the rest of its answer is dropped */
 	int64_t		due_ms;		/* held back until then; 0: nothing */
 	size_t		len;
 	char		held[CHUNK];
@@ -185,7 +187,7 @@ accept_one(int listener)
 	}
 	pairs[i].client = client;
 	pairs[i].server = server;
-	pairs[i].matched = false;
+	pairs[i].matched = pairs[i].answered = pairs[i].deaf = false;
 	pairs[i].due_ms = 0;
 }
 
@@ -199,8 +201,11 @@ from_client(struct pair *p, const struct order *order)
 		pair_close(p);
 		return;
 	}
-	p->matched = memmem(data, (size_t)n, order->match,
-	    strlen(order->match)) != NULL;
+	if (p->answered)
+		p->matched = p->answered = p->deaf = false;
+	if (memmem(data, (size_t)n, order->match, strlen(order->match)) !=
+	    NULL)
+		p->matched = true;
 	if (p->matched && (order->what == CUT || order->what == ANSWER)) {
 		if (order->what == ANSWER)
 			send_file(p->client, order->argument);
@@ -220,6 +225,9 @@ from_server(struct pair *p, const struct order *order)
 		pair_close(p);
 		return;
 	}
+	p->answered = true;
+	if (p->deaf)
+		return;
 	if (!p->matched || order->what < CLOSE || order->what > DELAY) {
 		if (!send_all(p->client, p->held, (size_t)n))
 			pair_close(p);
@@ -230,7 +238,8 @@ from_server(struct pair *p, const struct order *order)
 	else if (order->what == DELAY) {
 		p->len = (size_t)n;
 		p->due_ms = now_ms() + atoi(order->argument);
-	}
+	} else
+		p->deaf = true;
 	done(order);
 }
 
