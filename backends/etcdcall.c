@@ -108,8 +108,8 @@ fail(struct etcd *e, unsigned int endpoint, const char *text,
 enum leaserun_result
 etcdcall_nonsense(const struct etcd *e, const char *what)
 {
-	e->host->error(e->host, "etcd's answer cannot be understood (%s)",
-	    what);
+	e->host->error(e->host, "%s: the answer cannot be understood (%s)",
+	    e->url.endpoints[e->endpoint], what);
 	return LEASERUN_UNAVAILABLE;
 }
 

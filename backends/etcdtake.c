@@ -395,7 +395,8 @@ etcdtake_acquire(void *self, const struct leaserun_request *request,
 	memset(&view, 0, sizeof(view));
 	etcdgrip_use(e, request->name, request->owner);
 	result = take(e, &w, &out);
-	if (result == LEASERUN_HELD && leave(e) != LEASERUN_OK)
+	if (result != LEASERUN_OK && result != LEASERUN_INTERRUPTED &&
+	    result != LEASERUN_UNAVAILABLE && leave(e) != LEASERUN_OK)
 		e->host->debug(e->host, "a place in the queue runs out by "
 		    "itself");
 	/*
