@@ -169,8 +169,8 @@ etcdhttp_new(const struct etcdhttp_setup *setup)
 	h->host = setup->host;
 	h->setup = setup;
 	h->timer_at = INT64_MAX;
-	if ((h->multi = etcdcurl_multi()) == NULL || !transfer_init(h, &h->call) ||
-	    !transfer_init(h, &h->stream)) {
+	if ((h->multi = etcdcurl_multi()) == NULL ||
+	    !transfer_init(h, &h->call) || !transfer_init(h, &h->stream)) {
 		etcdhttp_free(h);
 		return NULL;
 	}

@@ -17,7 +17,8 @@ copy(char *dst, size_t size, const char *src)
 	size_t n = strnlen(src, size - 1);
 
 	/* Not through the middle of a character. */
-	while (src[n] != '\0' && n > 0 && ((unsigned char)src[n] & 0xc0) == 0x80)
+	while (src[n] != '\0' && n > 0 &&
+	    ((unsigned char)src[n] & 0xc0) == 0x80)
 		n--;
 	memcpy(dst, src, n);
 	dst[n] = '\0';

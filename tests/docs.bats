@@ -219,7 +219,7 @@ section() {
 
 @test "mandoc finds nothing in the manual pages" {
 	mandoc -T lint -W warning "$srcdir"/man/leaserun.1 \
-	    "$srcdir"/man/leaserun.conf.5 "$srcdir"/man/leaserun-fencing.7
+	    "$srcdir"/man/leaserun.conf.5 "$srcdir"/man/leaserun-*.7
 }
 
 @test "the examples of the manual pages are understood" {
@@ -228,6 +228,13 @@ section() {
 	for file in leaserun.1 leaserun.conf.5 leaserun-fencing.7; do
 		displays "$srcdir/man/$file"
 	done | examples | all_parse 12
+}
+
+# Where the backend is built: its refusal is what shows that all was read.
+@test "the examples of leaserun-etcd(7) are understood" {
+	[ -e "$builddir/backends/.libs/etcd.so" ] || return 0
+	echo "module-dir = \"$builddir/backends/.libs\"" >leaserun.conf
+	displays "$srcdir/man/leaserun-etcd.7" | examples | all_parse 4
 }
 
 @test "the examples of README are understood" {

@@ -40,7 +40,7 @@ setup() {
 
 	use etcd://127.0.0.1:1
 	for url in etcd: etcd:/h etcd:// etcd:///p etcd://h:0 etcd://h:x \
-	    etcd://h:65536 etcd://[::1 etcd://h,, 'etcd://h h' 'etcd://h/a b' \
+	    etcd://h:65536 etcd://[::1 'etcd://h,,' 'etcd://h h' 'etcd://h/a b' \
 	    etcd://user@h etcd://u:s3cret/x@h 'etcd://u:s3cret%zz@h' \
 	    'etcd://u:s3cret@h?x' "etcd://u:s3cret@h/$(printf 'p%.0s' {1..300})"
 	do
@@ -421,6 +421,7 @@ with_users() {
 	ctl_opts=(--user root:rootpw)
 	goes_on 120
 	ctl auth disable
+	# shellcheck disable=SC2034
 	ctl_opts=()
 	goes_on 120
 	kill -TERM "$holder"
@@ -502,11 +503,10 @@ with_users() {
 }
 
 @test "a certificate that has ended: 77" {
-	scheme=https
 	make_ca ca
 	make_cert server ca /O=server IP:127.0.0.1 -1
-	curl_opts=(-k)
-	ctl_opts=(--cacert ca.pem)
+	# shellcheck disable=SC2034
+	curl_opts=(-k) scheme=https
 	etcd_start --cert-file "$PWD/server.pem" --key-file "$PWD/server.key"
 	use "$ETCD"
 	run_tool 77 run -o cacert=ca.pem job touch ran

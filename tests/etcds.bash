@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034
+# shellcheck shell=bash disable=SC2034,SC2154
 # For contract.bats: etcd over TLS, with certificates on both sides, users and
 # passwords.
 
