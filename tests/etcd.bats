@@ -209,6 +209,13 @@ holder() {
 	wait_until 20 grep -q ^tick out
 }
 
+# More ticks, of 10 ms, than a lease of outlived=(-t 3s) lasts without renewals.
+outlived=(-t 3s)
+
+outlives() {
+	goes_on 350
+}
+
 ticks_exceed() {
 	[ "$(grep -c ^tick out)" -gt "$1" ]
 }
@@ -262,12 +269,13 @@ lost() {
 
 	with_relay
 	for ttl in '' ',"TTL":"0"' ',"TTL":"-1"' ',"TTL":0'; do
-		holder
+		# So long that it does not run out meanwhile.
+		holder -t 120s
 		id=$((16#$(lease_of)))
 		printf 'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%s\n' \
 		    "{\"result\":{\"header\":{},\"ID\":\"$id\"$ttl}}" >gone
 		order "answer $PWD/gone match /v3/lease/keepalive"
-		lost 'lease'
+		lost 'ran out'
 		rm relay
 		run_tool 0 revoke --force job
 	done
@@ -416,14 +424,14 @@ with_users() {
 	use "$ETCD"
 	etcd_users
 	known=(-o user=runner -o password-file=password)
-	holder "${known[@]}"
+	holder "${known[@]}" "${outlived[@]}"
 	ctl auth enable
 	ctl_opts=(--user root:rootpw)
-	goes_on 120
+	outlives
 	ctl auth disable
 	# shellcheck disable=SC2034
 	ctl_opts=()
-	goes_on 120
+	outlives
 	kill -TERM "$holder"
 	assert_ends 143 "$holder"
 	run_tool 0 run job true
@@ -432,13 +440,13 @@ with_users() {
 
 @test "a password that is changed in mid-run is read again" {
 	with_users
-	holder "${known[@]}"
+	holder "${known[@]}" "${outlived[@]}"
 	echo newpw >password
 	ctl user passwd runner --interactive=false <password
-	goes_on 120
+	outlives
 	etcd_stop
 	etcd_again
-	goes_on 120
+	outlives
 	kill -TERM "$holder"
 	assert_ends 143 "$holder"
 	run_tool 0 run "${known[@]}" job true
@@ -464,9 +472,9 @@ with_users() {
 	openssl rsa -in jwt.key -pubout -out jwt.pub 2>/dev/null
 	with_users --auth-token \
 	    "jwt,pub-key=$PWD/jwt.pub,priv-key=$PWD/jwt.key,sign-method=RS256,ttl=5m"
-	holder "${known[@]}"
+	holder "${known[@]}" "${outlived[@]}"
 	ctl user add another:pw
-	goes_on 120
+	outlives
 	ctl user add another2:pw
 	kill -TERM "$holder"
 	assert_ends 143 "$holder"
@@ -587,7 +595,7 @@ answers() {
 
 	etcd_start --quota-backend-bytes $((4 * 1024 * 1024))
 	use "$ETCD"
-	holder
+	holder "${outlived[@]}"
 	head -c 400000 /dev/zero | tr '\0' x >blob
 	for ((i = 0; i < 30; i++)); do
 		ctl put "junk$i" <blob >/dev/null 2>&1 || break
@@ -595,7 +603,7 @@ answers() {
 	run_tool 69 run --connect-timeout 500ms other touch ran
 	assert_contains "$stderr" NOSPACE
 	[ ! -e ran ]
-	goes_on 120
+	outlives
 	run_tool 69 doctor
 	assert_contains "$stdout" 'alarm: NOSPACE'
 	kill -TERM "$holder"
@@ -763,11 +771,18 @@ woken() {
 	[ "$during" -le 30 ]
 }
 
+# is_old FILE SECONDS: it was last changed so long ago.
+is_old() {
+	[ $(($(date +%s) - $(stat -c %Y "$1"))) -gt "$2" ]
+}
+
 @test "a short outage is no end of a wait" {
 	etcd_start
 	use "$ETCD"
 	hold -t 20s
-	waiter got -t 20s
+	waiter got -t 20s --connect-timeout 3s
+	# Who held it was told longer ago than a store may be silent.
+	wait_until 20 is_old got.err 4
 	etcd_stop
 	etcd_again
 	wait_until 10 queued 1
@@ -861,12 +876,12 @@ woken() {
 	etcd_start
 	use "$ETCD"
 	run_tool 0 init --raise-token 1000
-	holder
+	holder "${outlived[@]}"
 	run_tool 0 status --json job
 	token=$(sed -n 's/.*"token": \([0-9]*\).*/\1/p' <<<"$stdout")
 	run_tool 0 init --raise-token 1000000
 	run_tool 0 init --raise-token 2000000
-	goes_on 120
+	outlives
 	run_tool 0 check --token "$token" job
 	kill -TERM "$holder"
 	assert_ends 143 "$holder"
