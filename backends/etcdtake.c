@@ -14,7 +14,6 @@
 #include "etcdtake.h"
 #include "etcdwait.h"
 
-#define QUEUE_SEEN	64		/* places that are counted */
 #define LAST_CHANCE_NS	(200 * ETCD_NS_PER_MS)
 #define CANCEL_NS	(500 * ETCD_NS_PER_MS)
 #define BACKOFF_NS	(200 * ETCD_NS_PER_MS)
@@ -126,8 +125,11 @@ make_denial(const struct etcd *e, const struct etcdwait *w)
 	etcdkeys_wait(e, key, name, NULL);
 	etcdkeys_end(end, key);
 	queue = etcdjson_range(key, end);
-	order = json_pack("{s:b, s:i, s:s, s:s}", "keys_only", 1, "limit",
-	    QUEUE_SEEN, "sort_order", "ASCEND", "sort_target", "CREATE");
+	/* Ourselves, and those in front of us, the nearest first. */
+	order = json_pack("{s:b, s:i, s:s, s:s, s:o}", "keys_only", 1,
+	    "limit", ETCDWAIT_NEAR + 1, "sort_order", "DESCEND",
+	    "sort_target", "CREATE", "max_create_revision",
+	    etcdjson_number(e->grip.queued));
 	json_object_update(json_object_get(queue, "request_range"), order);
 	json_decref(order);
 	json_array_append_new(ops, queue);
@@ -138,13 +140,12 @@ make_denial(const struct etcd *e, const struct etcdwait *w)
 
 /* --- Its answers --- */
 
-/* How many are in front of us, and since which revision we wait. */
+/* Who is in front of us, and since which revision we wait. */
 static void
 read_queue(struct etcd *e, struct etcdwait *w, const json_t *answer)
 {
-	const json_t *queue, *own, *kv;
-	int64_t created;
-	size_t i;
+	const json_t *queue, *own;
+	char *ahead;
 
 	queue = json_object_get(etcdjson_response(answer, 3,
 	    "response_range"), "kvs");
@@ -153,12 +154,14 @@ read_queue(struct etcd *e, struct etcdwait *w, const json_t *answer)
 	if (own == NULL || !etcdjson_int(own, "create_revision",
 	    &e->grip.queued))
 		return;
-	w->place = 0;
-	json_array_foreach(queue, i, kv) {
-		if (etcdjson_int(kv, "create_revision", &created) &&
-		    created < e->grip.queued)
-			w->place++;
-	}
+	w->place = (int64_t)json_array_size(queue) - 1;
+	w->ahead[0] = '\0';
+	if (w->place < ETCDWAIT_NEAR)
+		return;
+	ahead = etcdjson_text(json_array_get(queue, ETCDWAIT_NEAR), "key");
+	if (ahead != NULL)
+		snprintf(w->ahead, sizeof(w->ahead), "%s", ahead);
+	free(ahead);
 }
 
 static void

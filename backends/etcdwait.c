@@ -2,9 +2,10 @@
  * The watch of a waiter.  Must never rely on it alone: it may be silent.
  *
  * When a name becomes free its first waiter tries at once, the one behind it a
- * moment later unless it sees that somebody has it, and so on.  So a release
- * costs the store one transaction, however many wait, and a waiter that died
- * in the queue costs those behind it a moment.
+ * moment later unless it sees that somebody has it, and so on.  Whoever stands
+ * far back is woken only when he comes near.  So a release costs the store two
+ * transactions and wakes a few, however many wait, and a waiter that died in
+ * the queue costs those behind it a moment.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 #include "etcdwait.h"
 
 #define STEP_NS		(20 * ETCD_NS_PER_MS)	/* between two places */
-#define STEPS_MAX	50
+#define FAR_NS		ETCD_NS_PER_S
 #define POLL_NS		(10 * ETCD_NS_PER_S)	/* and up to as much again */
 #define PAUSE_NS	(100 * ETCD_NS_PER_MS)	/* after a watch that broke */
 #define PAUSE_MAX	(5 * ETCD_NS_PER_S)
@@ -51,7 +52,7 @@ etcdwait_tell(struct etcd *e, struct etcdwait *w, bool ask, int64_t deadline)
 	return e->host->holder(e->host, &entry) ? LEASERUN_OK : LEASERUN_HELD;
 }
 
-/* held and hold, and nothing else of the name. */
+/* held and hold, and nothing else of the name; or who stands in front. */
 static enum leaserun_result
 open_watch(struct etcd *e, const struct etcdwait *w)
 {
@@ -61,6 +62,11 @@ open_watch(struct etcd *e, const struct etcdwait *w)
 
 	etcdkeys_lease(e, key, w->view->name, "held");
 	etcdkeys_lease(e, end, w->view->name, "hole");
+	if (w->ahead[0] != '\0') {
+		snprintf(key, sizeof(key), "%s", w->ahead);
+		snprintf(end, sizeof(end), "%.*s\x01", (int)sizeof(end) - 2,
+		    w->ahead);
+	}
 	request = json_pack("{s:{s:o, s:o, s:o}}", "create_request", "key",
 	    etcdjson_bytes(key), "range_end", etcdjson_bytes(end),
 	    "start_revision", etcdjson_number(w->view->revision + 1));
@@ -94,6 +100,11 @@ take_event(struct etcd *e, struct etcdwait *w, const json_t *event)
 	const json_t *kv = json_object_get(event, "kv");
 	int64_t before = w->view->held.created, queued;
 
+	/* It was put before we looked: what comes is its end. */
+	if (w->ahead[0] != '\0') {
+		w->is_nearer = true;
+		return true;
+	}
 	if (type != NULL && strcmp(json_string_value(type) == NULL ? "" :
 	    json_string_value(type), "DELETE") == 0)
 		return remove_key(e, w->view, kv);
@@ -165,16 +176,15 @@ pause_broken(struct etcd *e, struct etcdwait *w)
 static int64_t
 turn_at(const struct etcd *e, const struct etcdwait *w)
 {
-	int64_t steps = w->place, jitter = 0;
+	int64_t jitter = STEP_NS;
 
-	if (steps == 0)
+	if (w->place == 0)
 		return e->host->now();
-	if (steps >= STEPS_MAX) {
-		steps = STEPS_MAX;
-		jitter = STEPS_MAX * STEP_NS;
-	}
-	return e->host->now() + steps * STEP_NS +
-	    (int64_t)e->host->random((uint64_t)(STEP_NS + jitter));
+	/* A look found it free, and nobody in front takes it. */
+	if (w->place >= ETCDWAIT_NEAR)
+		jitter = FAR_NS;
+	return e->host->now() + w->place * STEP_NS +
+	    (int64_t)e->host->random((uint64_t)jitter);
 }
 
 static int64_t
@@ -262,7 +272,8 @@ wait_watching(struct etcd *e, struct etcdwait *w)
 		if (!take_lines(e, w))
 			return pause_broken(e, w);
 		/* A grant of ours whose answer was lost is seen here, too. */
-		if (etcdview_is_held_by(w->view, w->request->owner))
+		if (w->is_nearer ||
+		    etcdview_is_held_by(w->view, w->request->owner))
 			return LEASERUN_OK;
 		now = e->host->now();
 		if (etcdwait_is_blocked(w)) {
@@ -285,6 +296,7 @@ etcdwait_turn(struct etcd *e, struct etcdwait *w)
 {
 	enum leaserun_result result;
 
+	w->is_nearer = false;
 	if ((result = open_watch(e, w)) != LEASERUN_OK)
 		return result;
 	result = wait_watching(e, w);

@@ -7,11 +7,19 @@
 
 #include "etcdkeys.h"
 
+/*
+ * So many places are counted.  Whoever stands further back does not watch the
+ * name, but the one who is so many places in front of him.
+ */
+#define ETCDWAIT_NEAR	4
+
 struct etcdwait {
 	const struct leaserun_request *request;
 	int64_t		deadline;
 	struct etcdview	*view;		/* as seen last, kept up to date */
-	int64_t		place;		/* waiters in front of us */
+	int64_t		place;		/* waiters in front of us, or NEAR */
+	char		ahead[ETCDKEYS_SIZE];	/* whom to watch; "": the name */
+	bool		is_nearer;	/* that one is gone */
 	bool		told;		/* told host->holder() about */
 	enum leaserun_state told_state;	/* this state */
 	char		told_owner[LEASERUN_OWNER_SIZE];	/* of this */
