@@ -18,7 +18,7 @@ struct etcdwait {
 	int64_t		deadline;
 	struct etcdview	*view;		/* as seen last, kept up to date */
 	int64_t		place;		/* waiters in front of us, or NEAR */
-	char		ahead[ETCDKEYS_SIZE];	/* whom to watch; "": the name */
+	char		ahead[ETCDKEYS_SIZE];	/* whom to watch; "": name */
 	bool		is_nearer;	/* that one is gone */
 	bool		told;		/* told host->holder() about */
 	enum leaserun_state told_state;	/* this state */
