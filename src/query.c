@@ -14,6 +14,7 @@
 #include "util.h"
 
 #define REVOKE_POLL	(100 * NS_PER_MS)
+#define REVOKE_LOOK	NS_PER_S	/* the last look, at the limit */
 
 /* --- check --- */
 
@@ -97,9 +98,10 @@ wait_for_release(struct ask *q, const char *name, uint64_t token)
 	bool is_heard = false;
 
 	for (;;) {
-		deadline = ask_deadline(q);
-		result = q->plugin.ops->list(q->plugin.self, name, deadline <
-		    limit ? deadline : limit, keep_entry, &entry);
+		deadline = time_earlier(ask_deadline(q),
+		    time_later(limit, time_add(now_ns(), REVOKE_LOOK)));
+		result = q->plugin.ops->list(q->plugin.self, name, deadline,
+		    keep_entry, &entry);
 		is_heard = is_heard || result == LEASERUN_OK;
 		if (result != LEASERUN_OK && (result != LEASERUN_UNAVAILABLE ||
 		    (now_ns() >= limit && !is_heard)))

@@ -1,28 +1,23 @@
-# What every store has to do, seen from the command line.  Runs against a store
-# of its own by the name of this file: contract-postgres.bats is a link to it.
-# Or against $CONTRACT_URL with the options $CONTRACT_OPTS ("-o table=ops.lease")
-# and the module in $CONTRACT_MODULES; names are new in every test, so the store
-# may be one that others use too.
+# What every store has to do, seen from the command line.  Runs against
+# $CONTRACT_URL (the file backend without it) with the options $CONTRACT_OPTS
+# ("-o table=ops.lease") and the module in $CONTRACT_MODULES; names are new in
+# every test, so the store may be one that others use too.  Under a link
+# BACKEND-contract.bats, BACKEND.bash starts such a store for all tests and
+# stops it.
 
 load helpers
-load postgres
+
+backend=${BATS_TEST_FILENAME##*/}
+backend=${backend%contract.bats}
+backend=${backend%-}
+[ -z "$backend" ] || load "$backend"
 
 setup_file() {
-	case $BATS_TEST_FILENAME in
-	*/contract-postgres.bats)
-		BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR
-		pg_make server || return
-		pg_start || return
-		export PGDIR CONTRACT_MODULES=$BACKENDS
-		export CONTRACT_URL=postgres://postgres@127.0.0.1:$PGPORT/postgres
-		;;
-	esac
+	[ -z "$backend" ] || contract_store
 }
 
 teardown_file() {
-	case $BATS_TEST_FILENAME in
-	*/contract-postgres.bats) pg_stop QUIT ;;
-	esac
+	[ -z "$backend" ] || contract_store_stop
 }
 
 setup() {
@@ -436,11 +431,11 @@ uptime_ms() {
 	local -a fake=(--module-dir "$MODULES" -b "fake:$PWD/fake")
 	local op
 
+	without_options
 	run_tool 0 init "${fake[@]}"
 	for op in acquire list revoke; do
 		echo unavailable >"fake/script.$op"
 	done
-	without_options
 	run_tool 69 check "${fake[@]}" --token 1 "$name"
 	run_tool 69 status "${fake[@]}"
 	run_tool 69 revoke "${fake[@]}" "$name"

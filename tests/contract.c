@@ -1482,7 +1482,7 @@ test_interrupt_often(void)
 	party_open(&q, "waiter");
 	take_wait(&q, name, PATIENCE);
 	give(&q, name);
-	look(&p, name);
+	look(&p, name);		/* both have their connection now */
 	fds_look(&before);
 	for (i = 0; i < 100; i++) {
 		sleep_ns((int64_t)(random_64() % (5 * NS_PER_MS)));

@@ -138,3 +138,16 @@ relay_set() {
 	echo "$*" >relay.control.new
 	mv relay.control.new relay.control
 }
+
+# For contract.bats.
+contract_store() {
+	BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR
+	pg_make server || return
+	pg_start || return
+	export PGDIR CONTRACT_MODULES=$BACKENDS
+	export CONTRACT_URL=postgres://postgres@127.0.0.1:$PGPORT/postgres
+}
+
+contract_store_stop() {
+	pg_stop QUIT
+}

@@ -42,6 +42,7 @@ allowed() {
 	    "../src/record.h" ;;
 	backends/pg*.[ch] | backends/postgres.[ch])
 		echo "pg*.h postgres.h leaserun-backend.h" ;;
+	backends/etcd*.[ch]) echo "etcd*.h leaserun-backend.h" ;;
 	backends/*.[ch]) echo "leaserun-backend.h" ;;
 	*) return 1 ;;
 	esac

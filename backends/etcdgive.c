@@ -1,0 +1,217 @@
+/*
+ * release and abandon: one transaction that is conditional on our lease, which
+ * then goes, too.  Must never delete what is somebody else's.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "etcdgive.h"
+#include "etcdjson.h"
+#include "etcdkeys.h"
+#include "etcdlease.h"
+
+/* For what may as well run out by itself. */
+#define TIDY_NS		(500 * ETCD_NS_PER_MS)
+
+struct giving {
+	const char	*name;
+	const char	*owner;
+	int64_t		revision;	/* of held; 0: any of the owner's */
+	const struct leaserun_end *end;	/* NULL: it never ran */
+	bool		keep_hold;
+};
+
+static json_t *
+make_conditions(const struct etcd *e, const struct giving *g)
+{
+	char key[ETCDKEYS_SIZE];
+	json_t *all = json_array();
+
+	etcdkeys_lease(e, key, g->name, "held");
+	json_array_append_new(all, etcdjson_lease_is(key, true,
+	    etcdlease_id(g->owner)));
+	if (g->revision != 0)
+		json_array_append_new(all, etcdjson_created(key,
+		    g->revision));
+	return all;
+}
+
+static void
+add_records(const struct etcd *e, const struct giving *g, json_t *ops)
+{
+	char key[ETCDKEYS_SIZE];
+	json_t *record;
+
+	record = json_pack("{s:i, s:s}", "layout", 1, "owner", g->owner);
+	etcdkeys_lease(e, key, g->name, "done");
+	json_array_append_new(ops, etcdjson_put(key, record, 0));
+	json_decref(record);
+	if (g->end == NULL || !g->end->ran)
+		return;
+	record = json_pack("{s:i, s:i, s:I, s:I}", "layout", 1, "status",
+	    g->end->status, "end_ms", (json_int_t)etcdcall_clock_ms(e),
+	    "ran_ms", (json_int_t)(g->end->ran_ns / ETCD_NS_PER_MS));
+	etcdkeys_lease(e, key, g->name, "end");
+	json_array_append_new(ops, etcdjson_put(key, record, 0));
+	json_decref(record);
+}
+
+/* Without records it works when etcd has no space for anything new. */
+static json_t *
+make_request(const struct etcd *e, const struct giving *g, bool with_records)
+{
+	json_t *success = json_array(), *failure = json_array();
+	char key[ETCDKEYS_SIZE];
+
+	etcdkeys_lease(e, key, g->name, "held");
+	json_array_append_new(success, etcdjson_delete(key));
+	etcdkeys_lease(e, key, g->name, "mark");
+	json_array_append_new(success, etcdjson_delete(key));
+	if (!g->keep_hold) {
+		etcdkeys_lease(e, key, g->name, "hold");
+		json_array_append_new(success, etcdjson_delete(key));
+	}
+	if (with_records)
+		add_records(e, g, success);
+	etcdkeys_add_look(e, failure, g->name);
+	return etcdjson_txn(make_conditions(e, g), success, failure);
+}
+
+/* Ours or not; then the view, to be cleared, says what is there instead. */
+static enum leaserun_result
+give(struct etcd *e, const struct giving *g, int64_t deadline,
+    struct etcdview *view)
+{
+	bool with_records = true;
+	enum leaserun_result result;
+	json_t *request, *answer;
+	enum etcdanswer what;
+
+	memset(view, 0, sizeof(*view));
+	for (;;) {
+		answer = NULL;
+		request = make_request(e, g, with_records);
+		result = etcdcall(e, "/v3/kv/txn", request, deadline, &answer,
+		    &what);
+		json_decref(request);
+		if (what != ETCD_NO_SPACE || !with_records)
+			break;
+		with_records = false;
+	}
+	if (result != LEASERUN_OK)
+		return result;
+	if (!json_is_true(json_object_get(answer, "succeeded"))) {
+		result = etcdview_read(e, view, g->name, answer, 0);
+		if (result == LEASERUN_OK)
+			result = LEASERUN_LOST;
+	}
+	json_decref(answer);
+	return result;
+}
+
+static bool
+was_given(const struct etcdview *view, const char *owner)
+{
+	return strcmp(etcdkv_text(&view->done, "owner"), owner) == 0;
+}
+
+/* The leases themselves, which nothing is bound to any more. */
+static void
+tidy(struct etcd *e, const struct giving *g, bool has_hold, int64_t deadline)
+{
+	int64_t limit = e->host->now() + TIDY_NS;
+	enum leaserun_result result;
+
+	if (limit > deadline)
+		limit = deadline;
+	result = etcdlease_revoke(e, etcdlease_id(g->owner), limit);
+	if (result == LEASERUN_OK && has_hold && !g->keep_hold)
+		result = etcdlease_revoke(e, etcdlease_hold_id(g->owner),
+		    limit);
+	if (result != LEASERUN_OK)
+		e->host->debug(e->host, "a lease without a key runs out by "
+		    "itself");
+}
+
+/* The revision that goes with a token, if the name is held with that. */
+static enum leaserun_result
+find_revision(struct etcd *e, const struct leaserun_lease *lease,
+    int64_t deadline, int64_t *revision)
+{
+	struct etcdgrip *grip = etcdgrip_find(e, lease->name, lease->owner);
+	enum leaserun_result result;
+	struct etcdview view;
+
+	if (grip != NULL && grip->token == lease->token && grip->token != 0) {
+		*revision = grip->revision;
+		return LEASERUN_OK;
+	}
+	result = etcdview_look(e, &view, lease->name, deadline);
+	if (result != LEASERUN_OK)
+		return result;
+	*revision = view.held.created;
+	if (!etcdview_is_held_by(&view, lease->owner) ||
+	    etcdview_token(&view, &view.held) != lease->token)
+		result = !view.held.there && was_given(&view, lease->owner) ?
+		    LEASERUN_DONE : LEASERUN_LOST;
+	etcdview_clear(&view);
+	return result;
+}
+
+enum leaserun_result
+etcdgive_release(void *self, const struct leaserun_lease *lease,
+    const struct leaserun_end *end, int64_t deadline)
+{
+	struct etcd *e = self;
+	struct etcdgrip *grip = etcdgrip_find(e, lease->name, lease->owner);
+	struct giving g = { .name = lease->name, .owner = lease->owner,
+	    .end = end };
+	bool has_hold = grip == NULL || grip->hold_ttl_s > 0;
+	enum leaserun_result result;
+	struct etcdview view;
+
+	result = find_revision(e, lease, deadline, &g.revision);
+	if (result != LEASERUN_OK)
+		return result == LEASERUN_DONE ? LEASERUN_OK : result;
+	g.keep_hold = end->ran && has_hold && (grip == NULL ||
+	    e->host->now() < grip->hold_until);
+	result = give(e, &g, deadline, &view);
+	if (result == LEASERUN_LOST && !view.held.there &&
+	    was_given(&view, lease->owner))
+		result = LEASERUN_OK;
+	etcdview_clear(&view);
+	if (result == LEASERUN_OK) {
+		tidy(e, &g, has_hold, deadline);
+		if (grip != NULL)
+			memset(grip, 0, sizeof(*grip));
+	}
+	return result;
+}
+
+enum leaserun_result
+etcdgive_abandon(void *self, const char *name, const char *owner,
+    int64_t deadline)
+{
+	struct etcd *e = self;
+	struct etcdgrip *grip = etcdgrip_find(e, name, owner);
+	struct giving g = { .name = name, .owner = owner };
+	enum leaserun_result result;
+	struct etcdview view;
+
+	result = give(e, &g, deadline, &view);
+	etcdview_clear(&view);
+	if (result != LEASERUN_OK && result != LEASERUN_LOST)
+		return result;
+	/*
+	 * Also when there was no key: a request that is still on its way then
+	 * finds no lease, and a place in the queue goes.
+	 */
+	result = etcdlease_revoke(e, etcdlease_id(owner), deadline);
+	if (result == LEASERUN_OK && (grip == NULL || grip->hold_ttl_s > 0))
+		result = etcdlease_revoke(e, etcdlease_hold_id(owner),
+		    deadline);
+	if (result == LEASERUN_OK && grip != NULL)
+		memset(grip, 0, sizeof(*grip));
+	return result;
+}

@@ -1,0 +1,50 @@
+/*
+ * Leases of etcd: their numbers come from the owner, so that each request may
+ * be repeated, and everything can be given up by owner alone.
+ */
+#ifndef ETCDLEASE_H
+#define ETCDLEASE_H
+
+#include "etcdcall.h"
+
+/* The lease of an owner, and the one of its --min-hold. */
+int64_t	etcdlease_id(const char *owner);
+int64_t	etcdlease_hold_id(const char *owner);
+
+/* Whole seconds, rounded up. */
+int64_t	etcdlease_seconds(int64_t ns);
+
+/* *ttl_s is what was granted; 0: there is such a lease already. */
+enum leaserun_result etcdlease_grant(struct etcd *, int64_t id,
+	    int64_t ask_s, int64_t deadline, int64_t *ttl_s);
+
+/* *ttl_s: it lasts so long from now on; 0: there is no such lease. */
+enum leaserun_result etcdlease_renew(struct etcd *, int64_t id,
+	    int64_t deadline, int64_t *ttl_s);
+
+/* *left_ms rounded up, *granted_s; -1 and 0: there is no such lease. */
+enum leaserun_result etcdlease_left(struct etcd *, int64_t id,
+	    int64_t deadline, int64_t *left_ms, int64_t *granted_s);
+
+/* OK also when there was none; what is bound to it goes with it. */
+enum leaserun_result etcdlease_revoke(struct etcd *, int64_t id,
+	    int64_t deadline);
+
+/*
+ * Makes e->grip the one of this name and owner; what is known of it stays
+ * known.
+ */
+struct etcdgrip *etcdgrip_use(struct etcd *, const char *name,
+	    const char *owner);
+/* That grip, if it is what we have; NULL: it is not. */
+struct etcdgrip *etcdgrip_find(struct etcd *, const char *name,
+	    const char *owner);
+
+/*
+ * There is a lease for the grip, with two thirds of its time left; one more
+ * for --min-hold, with all of it.
+ */
+enum leaserun_result etcdgrip_grant(struct etcd *, int64_t ttl_ns,
+	    int64_t min_hold_ns, int64_t deadline);
+
+#endif

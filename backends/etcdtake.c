@@ -1,0 +1,416 @@
+/*
+ * acquire: one transaction on the exact key, by an owner whose requests may
+ * all arrive twice.  Must never answer OK for a lease whose key one
+ * linearizable answer has not confirmed.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "etcdjson.h"
+#include "etcdkeys.h"
+#include "etcdlease.h"
+#include "etcdlook.h"
+#include "etcdtake.h"
+#include "etcdwait.h"
+
+#define LAST_CHANCE_NS	(200 * ETCD_NS_PER_MS)
+#define CANCEL_NS	(500 * ETCD_NS_PER_MS)
+#define BACKOFF_NS	(200 * ETCD_NS_PER_MS)
+
+/* --- The transaction --- */
+
+/* Text from outside that JSON may have. */
+static json_t *
+text(const char *s)
+{
+	json_t *json = json_string(s);
+
+	return json != NULL ? json : json_string("?");
+}
+
+static json_t *
+make_record(const struct etcd *e, const struct leaserun_request *q)
+{
+	return json_pack("{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o}",
+	    "layout", 1, "owner", text(q->owner), "label", text(q->label),
+	    "host", text(q->host), "pid", (json_int_t)q->pid, "acquired_ms",
+	    (json_int_t)etcdcall_clock_ms(e), "ttl_ms",
+	    (json_int_t)(e->grip.ttl_ns / ETCD_NS_PER_MS), "hold_ms",
+	    (json_int_t)(e->grip.hold_ttl_s * 1000), "queued",
+	    etcdjson_number(e->grip.queued));
+}
+
+/* A hold of our own is what an earlier grant of this acquisition left. */
+static bool
+has_own_hold(const struct etcdwait *w)
+{
+	return w->view->hold.there &&
+	    strcmp(etcdkv_text(&w->view->hold, "owner"), w->request->owner) ==
+	    0;
+}
+
+static json_t *
+make_conditions(const struct etcd *e, const struct etcdwait *w)
+{
+	char key[ETCDKEYS_SIZE];
+	json_t *all = json_array();
+
+	etcdkeys_lease(e, key, w->request->name, "held");
+	json_array_append_new(all, etcdjson_created(key, 0));
+	etcdkeys_lease(e, key, w->request->name, "hold");
+	json_array_append_new(all, has_own_hold(w) ?
+	    etcdjson_modified(key, w->view->hold.modified) :
+	    etcdjson_created(key, 0));
+	return all;
+}
+
+/* What is read comes first, so that it is as it was before. */
+static json_t *
+make_grant(const struct etcd *e, const struct etcdwait *w)
+{
+	const char *name = w->request->name, *owner = w->request->owner;
+	json_t *ops = json_array(), *record = make_record(e, w->request);
+	char key[ETCDKEYS_SIZE];
+
+	etcdkeys_add_look(e, ops, name);
+	etcdkeys_lease(e, key, name, "held");
+	json_array_append_new(ops, etcdjson_put(key, record,
+	    etcdlease_id(owner)));
+	etcdkeys_lease(e, key, name, "last");
+	json_array_append_new(ops, etcdjson_put(key, record, 0));
+	etcdkeys_lease(e, key, name, "mark");
+	json_array_append_new(ops, etcdjson_delete(key));
+	etcdkeys_wait(e, key, name, owner);
+	json_array_append_new(ops, etcdjson_delete(key));
+	etcdkeys_lease(e, key, name, "hold");
+	if (e->grip.hold_ttl_s > 0)
+		json_array_append_new(ops, etcdjson_put(key, record,
+		    etcdlease_hold_id(owner)));
+	else if (has_own_hold(w))
+		json_array_append_new(ops, etcdjson_delete(key));
+	json_decref(record);
+	return ops;
+}
+
+/* A place in the queue, unless we have one or hold the name. */
+static json_t *
+make_queue(const struct etcd *e, const char *name, const char *owner)
+{
+	json_t *place = json_pack("{s:i}", "layout", 1);
+	char key[ETCDKEYS_SIZE], held[ETCDKEYS_SIZE];
+	int64_t id = etcdlease_id(owner);
+	json_t *txn;
+
+	etcdkeys_wait(e, key, name, owner);
+	etcdkeys_lease(e, held, name, "held");
+	txn = etcdjson_txn(json_pack("[o, o]", etcdjson_created(key, 0),
+	    etcdjson_lease_is(held, false, id)),
+	    json_pack("[o]", etcdjson_put(key, place, id)), NULL);
+	json_decref(place);
+	return etcdjson_op("request_txn", txn);
+}
+
+static json_t *
+make_denial(const struct etcd *e, const struct etcdwait *w)
+{
+	const char *name = w->request->name, *owner = w->request->owner;
+	char key[ETCDKEYS_SIZE], end[ETCDKEYS_SIZE];
+	json_t *ops = json_array(), *queue, *order;
+
+	etcdkeys_add_look(e, ops, name);
+	if (!w->request->wait)
+		return ops;
+	json_array_append_new(ops, make_queue(e, name, owner));
+	etcdkeys_wait(e, key, name, NULL);
+	etcdkeys_end(end, key);
+	queue = etcdjson_range(key, end);
+	/* Ourselves, and those in front of us, the nearest first. */
+	order = json_pack("{s:b, s:i, s:s, s:s, s:o}", "keys_only", 1,
+	    "limit", ETCDWAIT_NEAR + 1, "sort_order", "DESCEND",
+	    "sort_target", "CREATE", "max_create_revision",
+	    etcdjson_number(e->grip.queued));
+	json_object_update(json_object_get(queue, "request_range"), order);
+	json_decref(order);
+	json_array_append_new(ops, queue);
+	etcdkeys_wait(e, key, name, owner);
+	json_array_append_new(ops, etcdjson_range(key, NULL));
+	return ops;
+}
+
+/* --- Its answers --- */
+
+/* Who is in front of us, and since which revision we wait. */
+static void
+read_queue(struct etcd *e, struct etcdwait *w, const json_t *answer)
+{
+	const json_t *queue, *own;
+	char *ahead;
+
+	queue = json_object_get(etcdjson_response(answer, 3,
+	    "response_range"), "kvs");
+	own = json_array_get(json_object_get(etcdjson_response(answer, 4,
+	    "response_range"), "kvs"), 0);
+	if (own == NULL || !etcdjson_int(own, "create_revision",
+	    &e->grip.queued))
+		return;
+	w->place = (int64_t)json_array_size(queue) - 1;
+	w->ahead[0] = '\0';
+	if (w->place < ETCDWAIT_NEAR)
+		return;
+	ahead = etcdjson_text(json_array_get(queue, ETCDWAIT_NEAR), "key");
+	if (ahead != NULL)
+		snprintf(w->ahead, sizeof(w->ahead), "%s", ahead);
+	free(ahead);
+}
+
+static void
+fill_grant(const struct etcdgrip *g, struct leaserun_grant *grant)
+{
+	memset(grant, 0, sizeof(*grant));
+	grant->token = g->token;
+	grant->sent_ns = g->sent_ns;
+	grant->ttl_ns = g->ttl_ns;
+	grant->hold_fd = -1;
+}
+
+/* The transaction was ours; the view is of before it. */
+static enum leaserun_result
+note_grant(struct etcd *e, const struct etcdwait *w,
+    struct leaserun_grant *grant)
+{
+	const struct etcdview *view = w->view;
+	struct etcdgrip *g = &e->grip;
+	int64_t floor = etcdview_floor(view, view->revision);
+
+	if (floor < 0 || floor > INT64_MAX - view->revision) {
+		e->host->error(e->host, "the tokens of '%s' are used up; "
+		    "choose another prefix", e->url.prefix);
+		return LEASERUN_MISCONFIGURED;
+	}
+	g->revision = view->revision;
+	g->token = (uint64_t)(view->revision + floor);
+	g->queued = 0;
+	fill_grant(g, grant);
+	/* What an earlier try of our own left is no takeover. */
+	grant->took_over = etcdlook_is_unclean(view) &&
+	    strcmp(etcdkv_text(&view->last, "owner"), g->owner) != 0;
+	if (grant->took_over)
+		etcdlook_previous(view, &grant->previous);
+	return LEASERUN_OK;
+}
+
+/* The name is ours by an answer that was lost: is it still? */
+static enum leaserun_result
+find_own(struct etcd *e, struct etcdwait *w, int64_t deadline,
+    struct leaserun_grant *grant)
+{
+	struct etcdgrip *g = &e->grip;
+	enum leaserun_result result;
+	int64_t sent = e->host->now(), ttl_s;
+
+	result = etcdlease_renew(e, etcdlease_id(g->owner), deadline, &ttl_s);
+	if (result != LEASERUN_OK)
+		return result;
+	etcdview_clear(w->view);
+	result = etcdview_look(e, w->view, g->name, deadline);
+	if (result != LEASERUN_OK)
+		return result;
+	if (ttl_s == 0 || !etcdview_is_held_by(w->view, g->owner)) {
+		g->is_granted = false;
+		e->host->error(e->host, "what was granted has just run out");
+		return LEASERUN_UNAVAILABLE;
+	}
+	if (!g->is_granted)
+		g->granted_ns = sent;
+	g->is_granted = true;
+	g->sent_ns = sent;
+	g->ttl_ns = ttl_s * ETCD_NS_PER_S;
+	g->revision = w->view->held.created;
+	g->token = etcdview_token(w->view, &w->view->held);
+	g->hold_until = sent + w->request->min_hold_ns;
+	fill_grant(g, grant);
+	return LEASERUN_OK;
+}
+
+static enum leaserun_result
+read_answer(struct etcd *e, struct etcdwait *w, const json_t *answer,
+    int64_t deadline, struct leaserun_grant *grant)
+{
+	enum leaserun_result result;
+
+	etcdview_clear(w->view);
+	result = etcdview_read(e, w->view, w->request->name, answer, 0);
+	if (result == LEASERUN_OK)
+		result = etcdview_check(e, w->view);
+	if (result != LEASERUN_OK)
+		return result;
+	if (json_is_true(json_object_get(answer, "succeeded")))
+		return note_grant(e, w, grant);
+	if (etcdview_is_held_by(w->view, w->request->owner))
+		return find_own(e, w, deadline, grant);
+	if (w->request->wait)
+		read_queue(e, w, answer);
+	return LEASERUN_HELD;
+}
+
+/* One try.  OK, HELD, or it cannot be told. */
+static enum leaserun_result
+try_once(struct etcd *e, struct etcdwait *w, int64_t deadline,
+    struct leaserun_grant *grant)
+{
+	enum leaserun_result result;
+	json_t *request, *answer = NULL;
+	enum etcdanswer what;
+
+	result = etcdgrip_grant(e, w->request->ttl_ns,
+	    w->request->min_hold_ns, deadline);
+	if (result != LEASERUN_OK)
+		return result;
+	request = etcdjson_txn(make_conditions(e, w), make_grant(e, w),
+	    make_denial(e, w));
+	result = etcdcall(e, "/v3/kv/txn", request, deadline, &answer, &what);
+	json_decref(request);
+	if (what == ETCD_NO_LEASE)
+		e->grip.is_granted = false;
+	if (result != LEASERUN_OK)
+		return result;
+	result = read_answer(e, w, answer, deadline, grant);
+	json_decref(answer);
+	return result;
+}
+
+/* --- The whole --- */
+
+static int64_t
+attempt_deadline(const struct etcd *e, const struct etcdwait *w)
+{
+	int64_t now = e->host->now(), end = now + w->request->answer_ns;
+	int64_t last = now + LAST_CHANCE_NS;
+
+	/* What is granted at the deadline should not be thrown away. */
+	if (last < w->deadline)
+		last = w->deadline;
+	return end < last ? end : last;
+}
+
+/*
+ * One look without a trace: a name that is held costs the store no write.
+ * OK: worth a try.
+ */
+static enum leaserun_result
+look_first(struct etcd *e, struct etcdwait *w)
+{
+	int64_t deadline = attempt_deadline(e, w);
+	enum leaserun_result result;
+
+	result = etcdview_look(e, w->view, w->request->name, deadline);
+	if (result == LEASERUN_OK)
+		result = etcdview_check(e, w->view);
+	if (result != LEASERUN_OK || !etcdwait_is_blocked(w) ||
+	    etcdview_is_held_by(w->view, w->request->owner))
+		return result;
+	result = etcdwait_tell(e, w, true, deadline);
+	if (result == LEASERUN_OK && (!w->request->wait ||
+	    e->host->now() >= w->deadline))
+		result = LEASERUN_HELD;
+	return result;
+}
+
+/* A short outage is no reason to give up a place. */
+static enum leaserun_result
+ride_out(struct etcd *e, const struct etcdwait *w, int64_t *since)
+{
+	const struct leaserun_host *host = e->host;
+	int64_t now = host->now(), until;
+
+	if (*since == INT64_MAX)
+		*since = now;
+	if (!w->told || now >= w->deadline ||
+	    now - *since >= 3 * w->request->answer_ns)
+		return LEASERUN_UNAVAILABLE;
+	until = now + BACKOFF_NS / 2 +
+	    (int64_t)host->random((uint64_t)BACKOFF_NS);
+	return host->wait(host, NULL, 0,
+	    until < w->deadline ? until : w->deadline);
+}
+
+static enum leaserun_result
+take(struct etcd *e, struct etcdwait *w, struct leaserun_grant *grant)
+{
+	enum leaserun_result result;
+	int64_t since = INT64_MAX;
+
+	if ((result = look_first(e, w)) != LEASERUN_OK)
+		return result;
+	for (;;) {
+		result = try_once(e, w, attempt_deadline(e, w), grant);
+		if (result == LEASERUN_UNAVAILABLE) {
+			result = ride_out(e, w, &since);
+			if (result != LEASERUN_OK)
+				return result;
+			continue;
+		}
+		if (result != LEASERUN_HELD)
+			return result;
+		since = INT64_MAX;
+		result = etcdwait_tell(e, w, true, attempt_deadline(e, w));
+		if (result == LEASERUN_OK && (!w->request->wait ||
+		    e->host->now() >= w->deadline))
+			result = LEASERUN_HELD;
+		if (result == LEASERUN_OK)
+			result = etcdwait_turn(e, w);
+		if (result != LEASERUN_OK)
+			return result;
+	}
+}
+
+/* What was made ready for a grant that did not come. */
+static enum leaserun_result
+leave(struct etcd *e)
+{
+	int64_t deadline = e->host->now() + CANCEL_NS;
+	struct etcdgrip *g = &e->grip;
+	enum leaserun_result result;
+
+	if (!g->is_granted)
+		return LEASERUN_OK;
+	result = etcdlease_revoke(e, etcdlease_id(g->owner), deadline);
+	if (result == LEASERUN_OK && g->hold_ttl_s > 0)
+		result = etcdlease_revoke(e, etcdlease_hold_id(g->owner),
+		    deadline);
+	if (result == LEASERUN_OK)
+		memset(g, 0, sizeof(*g));
+	return result;
+}
+
+enum leaserun_result
+etcdtake_acquire(void *self, const struct leaserun_request *request,
+    int64_t deadline, struct leaserun_grant *grant)
+{
+	struct etcd *e = self;
+	enum leaserun_result result;
+	struct leaserun_grant out;
+	struct etcdview view;
+	struct etcdwait w = { .request = request, .deadline = deadline,
+	    .view = &view };
+
+	memset(&view, 0, sizeof(view));
+	etcdgrip_use(e, request->name, request->owner);
+	result = take(e, &w, &out);
+	if (result != LEASERUN_OK && result != LEASERUN_INTERRUPTED &&
+	    result != LEASERUN_UNAVAILABLE && leave(e) != LEASERUN_OK)
+		e->host->debug(e->host, "a place in the queue runs out by "
+		    "itself");
+	/*
+	 * The last try of a wait that ran out got no answer: without its lease
+	 * it can grant nothing any more.
+	 */
+	if (result == LEASERUN_UNAVAILABLE && w.told && request->wait &&
+	    e->host->now() >= deadline && leave(e) == LEASERUN_OK)
+		result = LEASERUN_HELD;
+	if (result == LEASERUN_OK)
+		*grant = out;
+	etcdview_clear(&view);
+	return result;
+}

@@ -1,0 +1,305 @@
+/*
+ * The watch of a waiter.  Must never rely on it alone: it may be silent.
+ *
+ * When a name becomes free its first waiter tries at once, the one behind it a
+ * moment later unless it sees that somebody has it, and so on.  Whoever stands
+ * far back is woken only when he comes near.  So a release costs the store two
+ * transactions and wakes a few, however many wait, and a waiter that died in
+ * the queue costs those behind it a moment.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "etcdjson.h"
+#include "etcdlease.h"
+#include "etcdlook.h"
+#include "etcdwait.h"
+
+#define STEP_NS		(20 * ETCD_NS_PER_MS)	/* between two places */
+#define FAR_NS		ETCD_NS_PER_S
+#define POLL_NS		(10 * ETCD_NS_PER_S)	/* and up to as much again */
+#define PAUSE_NS	(100 * ETCD_NS_PER_MS)	/* after a watch that broke */
+#define PAUSE_MAX	(5 * ETCD_NS_PER_S)
+
+bool
+etcdwait_is_blocked(const struct etcdwait *w)
+{
+	const struct etcdview *view = w->view;
+
+	return view->held.there || (view->hold.there &&
+	    strcmp(etcdkv_text(&view->hold, "owner"), w->request->owner) != 0);
+}
+
+enum leaserun_result
+etcdwait_tell(struct etcd *e, struct etcdwait *w, bool ask, int64_t deadline)
+{
+	enum leaserun_result result;
+	struct leaserun_entry entry;
+
+	etcdlook_entry(e, w->view, &entry);
+	if (w->told && w->told_state == entry.state &&
+	    strcmp(w->told_owner, entry.owner) == 0)
+		return LEASERUN_OK;
+	if (ask) {
+		result = etcdlook_full(e, w->view, deadline, &entry);
+		if (result != LEASERUN_OK)
+			return result;
+	}
+	w->told = true;
+	w->told_state = entry.state;
+	memcpy(w->told_owner, entry.owner, sizeof(w->told_owner));
+	return e->host->holder(e->host, &entry) ? LEASERUN_OK : LEASERUN_HELD;
+}
+
+/* held and hold, and nothing else of the name; or who stands in front. */
+static enum leaserun_result
+open_watch(struct etcd *e, const struct etcdwait *w)
+{
+	char key[ETCDKEYS_SIZE], end[ETCDKEYS_SIZE];
+	enum leaserun_result result;
+	json_t *request;
+
+	etcdkeys_lease(e, key, w->view->name, "held");
+	etcdkeys_lease(e, end, w->view->name, "hole");
+	if (w->ahead[0] != '\0') {
+		snprintf(key, sizeof(key), "%s", w->ahead);
+		snprintf(end, sizeof(end), "%.*s\x01", (int)sizeof(end) - 2,
+		    w->ahead);
+	}
+	request = json_pack("{s:{s:o, s:o, s:o}}", "create_request", "key",
+	    etcdjson_bytes(key), "range_end", etcdjson_bytes(end),
+	    "start_revision", etcdjson_number(w->view->revision + 1));
+	result = etcdcall_stream(e, "/v3/watch", request);
+	json_decref(request);
+	return result;
+}
+
+/* A key that is gone. */
+static bool
+remove_key(const struct etcd *e, struct etcdview *view, const json_t *kv)
+{
+	char *key = etcdjson_text(kv, "key"), held[ETCDKEYS_SIZE];
+	struct etcdkv *gone;
+
+	if (key == NULL)
+		return false;
+	etcdkeys_lease(e, held, view->name, "held");
+	gone = strcmp(key, held) == 0 ? &view->held : &view->hold;
+	free(key);
+	json_decref(gone->value);
+	memset(gone, 0, sizeof(*gone));
+	return true;
+}
+
+/* One change.  False: it cannot be understood. */
+static bool
+take_event(struct etcd *e, struct etcdwait *w, const json_t *event)
+{
+	const json_t *type = json_object_get(event, "type");
+	const json_t *kv = json_object_get(event, "kv");
+	int64_t before = w->view->held.created, queued;
+
+	/* It was put before we looked: what comes is its end. */
+	if (w->ahead[0] != '\0') {
+		w->is_nearer = true;
+		return true;
+	}
+	if (type != NULL && strcmp(json_string_value(type) == NULL ? "" :
+	    json_string_value(type), "DELETE") == 0)
+		return remove_key(e, w->view, kv);
+	if (!etcdview_add(e, w->view, kv))
+		return false;
+	/* Somebody from the queue has got it. */
+	queued = etcdkv_int(&w->view->held, "queued");
+	if (w->view->held.there && w->view->held.created != before &&
+	    queued != 0 && queued < e->grip.queued && w->place > 0)
+		w->place--;
+	return true;
+}
+
+/* False: the watch is over, or says what cannot be understood. */
+static bool
+take_line(struct etcd *e, struct etcdwait *w, const char *line)
+{
+	json_t *json = etcdjson_parse(line, strlen(line));
+	const json_t *result = json_object_get(json, "result");
+	const json_t *event;
+	bool ok;
+	size_t i;
+
+	ok = json_is_object(result) &&
+	    !json_is_true(json_object_get(result, "canceled"));
+	json_array_foreach(json_object_get(result, "events"), i, event)
+		ok = ok && take_event(e, w, event);
+	if (ok && json_object_get(result, "events") != NULL)
+		w->broken = 0;
+	if (!ok)
+		e->host->debug(e->host, "the watch ended: %.300s", line);
+	json_decref(json);
+	return ok;
+}
+
+/* False: the watch is over. */
+static bool
+take_lines(struct etcd *e, struct etcdwait *w)
+{
+	const char *line;
+
+	while ((line = etcdhttp_line(e->http)) != NULL) {
+		if (line[0] != '\0' && !take_line(e, w, line))
+			return false;
+	}
+	return etcdhttp_is_open(e->http);
+}
+
+/* Before it is opened again, somewhere else. */
+static enum leaserun_result
+pause_broken(struct etcd *e, struct etcdwait *w)
+{
+	const struct leaserun_host *host = e->host;
+	int64_t pause = PAUSE_NS, until;
+	unsigned int i;
+
+	for (i = 0; i < w->broken && pause < PAUSE_MAX; i++)
+		pause *= 2;
+	w->broken++;
+	etcdhttp_close(e->http);
+	etcdcall_rotate(e);
+	until = host->now() + pause / 2 +
+	    (int64_t)host->random((uint64_t)pause);
+	return host->wait(host, NULL, 0,
+	    until < w->deadline ? until : w->deadline);
+}
+
+/* When to try, now that the name is free. */
+static int64_t
+turn_at(const struct etcd *e, const struct etcdwait *w)
+{
+	int64_t jitter = STEP_NS;
+
+	if (w->place == 0)
+		return e->host->now();
+	/* A look found it free, and nobody in front takes it. */
+	if (w->place >= ETCDWAIT_NEAR)
+		jitter = FAR_NS;
+	return e->host->now() + w->place * STEP_NS +
+	    (int64_t)e->host->random((uint64_t)jitter);
+}
+
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The lease that our place is bound to; *lost: it is gone. */
+static enum leaserun_result
+keep_place(struct etcd *e, int64_t deadline, bool *lost)
+{
+	struct etcdgrip *g = &e->grip;
+	int64_t sent = e->host->now(), ttl_s;
+	enum leaserun_result result;
+
+	result = etcdlease_renew(e, etcdlease_id(g->owner), deadline, &ttl_s);
+	if (result != LEASERUN_OK)
+		return result;
+	*lost = ttl_s == 0;
+	g->is_granted = ttl_s > 0;
+	g->sent_ns = sent;
+	g->ttl_ns = ttl_s * ETCD_NS_PER_S;
+	return LEASERUN_OK;
+}
+
+/* What the watch may not have told. */
+static enum leaserun_result
+poll_name(struct etcd *e, struct etcdwait *w, int64_t deadline)
+{
+	enum leaserun_result result;
+	struct etcdview view;
+
+	result = etcdview_look(e, &view, w->request->name, deadline);
+	if (result != LEASERUN_OK)
+		return result;
+	/* The watch is behind this by a moment, and will catch up. */
+	etcdview_clear(w->view);
+	*w->view = view;
+	return LEASERUN_OK;
+}
+
+static int64_t
+poll_at(const struct etcd *e)
+{
+	return e->host->now() + POLL_NS +
+	    (int64_t)e->host->random((uint64_t)POLL_NS);
+}
+
+/* What is due by itself.  *again: try, whatever it is. */
+static enum leaserun_result
+do_chores(struct etcd *e, struct etcdwait *w, int64_t *poll, bool *again)
+{
+	const struct etcdgrip *g = &e->grip;
+	int64_t now = e->host->now(), limit = now + w->request->answer_ns;
+	enum leaserun_result result = LEASERUN_OK;
+
+	if (now >= g->sent_ns + g->ttl_ns / 4)
+		result = keep_place(e, limit, again);
+	if (result == LEASERUN_OK && now >= *poll) {
+		*poll = poll_at(e);
+		result = poll_name(e, w, limit);
+	}
+	/* Whoever tries finds out what is wrong. */
+	if (result != LEASERUN_OK && result != LEASERUN_INTERRUPTED) {
+		*again = true;
+		result = LEASERUN_OK;
+	}
+	return result;
+}
+
+static enum leaserun_result
+wait_watching(struct etcd *e, struct etcdwait *w)
+{
+	int64_t poll = poll_at(e), try_at = INT64_MAX, until, now;
+	const struct etcdgrip *g = &e->grip;
+	enum leaserun_result result;
+	bool again = false;
+
+	for (;;) {
+		until = earlier(earlier(try_at, w->deadline),
+		    earlier(poll, g->sent_ns + g->ttl_ns / 4));
+		if ((result = etcdhttp_wait(e->http, until)) != LEASERUN_OK)
+			return result;
+		if (!take_lines(e, w))
+			return pause_broken(e, w);
+		/* A grant of ours whose answer was lost is seen here, too. */
+		if (w->is_nearer ||
+		    etcdview_is_held_by(w->view, w->request->owner))
+			return LEASERUN_OK;
+		now = e->host->now();
+		if (etcdwait_is_blocked(w)) {
+			try_at = INT64_MAX;
+			result = etcdwait_tell(e, w, false, now);
+		} else if (try_at == INT64_MAX)
+			try_at = turn_at(e, w);
+		if (result != LEASERUN_OK || now >= try_at)
+			return result;
+		if (now >= w->deadline)
+			return LEASERUN_HELD;
+		result = do_chores(e, w, &poll, &again);
+		if (result != LEASERUN_OK || again)
+			return result;
+	}
+}
+
+enum leaserun_result
+etcdwait_turn(struct etcd *e, struct etcdwait *w)
+{
+	enum leaserun_result result;
+
+	w->is_nearer = false;
+	if ((result = open_watch(e, w)) != LEASERUN_OK)
+		return result;
+	result = wait_watching(e, w);
+	etcdhttp_close(e->http);
+	return result;
+}

@@ -1,0 +1,923 @@
+# The etcd backend against real servers of the test's own.
+
+load helpers
+load etcd
+
+setup() {
+	test_setup
+	unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
+	curl_opts=()
+	ctl_opts=()
+	quick=(-t 6s -r 500ms -g 300ms)
+}
+
+# --- The contract, in C ---
+
+@test "the etcd backend keeps the contract" {
+	etcd_start
+	run "$builddir/tests/contract" "$builddir/backends/.libs/etcd.so" \
+	    "$ETCD"
+	printf '%s\n' "$output"
+	assert_equal "$status" 0
+	assert_lacks "$output" "not ok"
+	assert_contains "$output" "1.."
+}
+
+@test "it does so over TLS, with certificates, users and passwords" {
+	etcd_secure
+	run "$builddir/tests/contract" "$builddir/backends/.libs/etcd.so" \
+	    "$ETCD" "${secure_opts[@]}"
+	printf '%s\n' "$output"
+	assert_equal "$status" 0
+	assert_lacks "$output" "not ok"
+	assert_contains "$output" "1.."
+}
+
+# --- URL and options ---
+
+@test "what is wrong with URL or options: 78, and no password is shown" {
+	local url
+
+	use etcd://127.0.0.1:1
+	for url in etcd: etcd:/h etcd:// etcd:///p etcd://h:0 etcd://h:x \
+	    etcd://h:65536 etcd://[::1 'etcd://h,,' 'etcd://h h' 'etcd://h/a b' \
+	    etcd://user@h etcd://u:s3cret/x@h 'etcd://u:s3cret%zz@h' \
+	    'etcd://u:s3cret@h?x' "etcd://u:s3cret@h/$(printf 'p%.0s' {1..300})"
+	do
+		run_tool 78 run -b "$url" "$BATS_TEST_NUMBER" touch ran
+		assert_lacks "$output" s3cret
+	done
+	run_tool 78 run -o tabel=x job touch ran
+	assert_contains "$stderr" "'tabel'"
+	assert_contains "$stderr" password-file
+	run_tool 78 run -o cacert=/etc/ca.pem job touch ran
+	assert_contains "$stderr" etcds://
+	run_tool 78 run -b etcds://h -o cert=x job touch ran
+	run_tool 78 run -o user=x job touch ran
+	run_tool 78 run -o user=x -o password-file=/nowhere job touch ran
+	[ ! -e ran ]
+}
+
+@test "several endpoints, in the URL or as an option" {
+	etcd_start
+	use "etcd://127.0.0.1:1,127.0.0.1:$etcd_port,127.0.0.1:2/test"
+	for _ in 1 2 3 4 5 6; do
+		run_tool 0 run job true
+		assert_equal "$output" ""
+	done
+	use etcd://127.0.0.1:1/test
+	run_tool 0 run -o "endpoints=127.0.0.1:2,localhost:$etcd_port" job true
+	use etcd:///test
+	run_tool 0 run -o "endpoints=localhost:$etcd_port" job true
+	run_tool 0 status -o "endpoints=localhost:$etcd_port" job
+	assert_matches "$stdout" 'job +free +- +- +- +[0-9]'
+}
+
+@test "an IPv6 address" {
+	[ -e /proc/net/if_inet6 ] || fail "this machine has no IPv6"
+	use etcd://[::1]:1/test
+	run_tool 69 run --connect-timeout 300ms job true
+	assert_contains "$stderr" "[::1]:1"
+}
+
+@test "two prefixes are two stores" {
+	etcd_start
+	use "$ETCD"
+	mkfifo go
+	bg "$LEASERUN" run job -- sh -c 'echo >held; read -r _ <go'
+	wait_until 20 test -s held
+	run_tool 75 run job true
+	run_tool 0 run -b "${ETCD}2" job true
+	run_tool 0 run -b "$ETCD/job" job true
+	run_tool 0 run -b "${ETCD%test}" job true
+	run_tool 75 run job true
+}
+
+@test "proxies of the environment are not asked, one of -o proxy is" {
+	etcd_start
+	use "$ETCD"
+	export http_proxy=http://127.0.0.1:1 all_proxy=http://127.0.0.1:1
+	run_tool 0 run job true
+	run_tool 69 run -o proxy=http://127.0.0.1:1 --connect-timeout 300ms \
+	    job true
+	relay_start "$etcd_port"
+	run_tool 0 run -o "proxy=http://127.0.0.1:$relay_port" \
+	    -b "etcd://127.0.0.1:$relay_port/test" job true
+}
+
+@test "nobody there: 69 within the time that was given" {
+	local -i from
+
+	use etcd://127.0.0.1:1
+	from=$(date +%s%3N)
+	run_tool 69 run --connect-timeout 1s job touch ran
+	[ $(($(date +%s%3N) - from)) -lt 4000 ]
+	assert_contains "$stderr" 127.0.0.1:1
+	[ ! -e ran ]
+}
+
+# --- Answers that are lost ---
+
+# The text that only this request has.
+acquiring='"create_revision":"0"'
+releasing='"target":"LEASE","result":"EQUAL"'
+
+# With a relay in front of a server, and the name `job' free.
+with_relay() {
+	etcd_start
+	relay_start "$etcd_port"
+	use "etcd://127.0.0.1:$relay_port/test"
+	direct=(-b "$ETCD")
+}
+
+@test "an acquire whose answer is lost finds its own grant" {
+	local how what token
+
+	with_relay
+	for how in drop close cut; do
+		for what in /v3/kv/txn /v3/lease/grant "$acquiring"; do
+			order "$how match $what once"
+			run_tool 0 run --connect-timeout 3s job -- \
+			    sh -c 'echo "$LEASERUN_FENCE_TOKEN"'
+			assert_equal "$stderr" ""
+			token=$stdout
+			[ ! -e relay ] || fail "$how $what was not met"
+			run_tool 0 status "${direct[@]}" job
+			assert_contains "$stdout" " $token "
+			assert_matches "$stdout" 'job +free '
+		done
+	done
+	# Each was granted once: a grant changes the key `last'.
+	assert_equal "$(ctl get /test/lease/job/last -w fields |
+	    awk '/"Version"/ { print $3 }')" 9
+}
+
+@test "a release whose answer is lost is no loss" {
+	local how what
+
+	with_relay
+	for how in drop close cut; do
+		for what in "$releasing" /v3/lease/revoke; do
+			order "$how match $what once"
+			run_tool 3 run job -- sh -c 'exit 3'
+			assert_equal "$output" ""
+			[ ! -e relay ] || fail "$how $what was not met"
+			run_tool 0 status "${direct[@]}" --json job
+			assert_contains "$stdout" '"state": "free"'
+			assert_contains "$stdout" '"status": 3'
+			run_tool 0 run "${direct[@]}" job true
+			assert_equal "$output" ""
+		done
+	done
+}
+
+@test "renewals whose answers are lost are repeated" {
+	local how
+
+	with_relay
+	for how in drop close cut; do
+		order "$how match /v3/lease/keepalive once"
+		run_tool 0 run "${quick[@]}" job -- sh -c \
+		    'while [ -e relay ]; do sleep 0.05; done; sleep 1'
+		[ ! -e relay ]
+	done
+}
+
+@test "an acquire that is given up leaves nothing" {
+	with_relay
+	order "drop match $acquiring"
+	run_tool 69 run --connect-timeout 1s job touch ran
+	[ ! -e ran ]
+	rm relay
+	# What took effect without an answer was given back by owner alone.
+	run_tool 0 run "${direct[@]}" job true
+	assert_equal "$output" ""
+	order "stall"
+	run_tool 69 run --connect-timeout 1s job touch ran
+	[ ! -e ran ]
+}
+
+# --- Renewing ---
+
+# holder [OPTION]...: a run in the background with a job, tests/probe.c, that
+# writes to the file out.
+holder() {
+	: >out
+	bg "$LEASERUN" run "${quick[@]}" "$@" job -- "$builddir/tests/probe" \
+	    out 2>holder.err
+	holder=$!
+	wait_until 20 grep -q ^tick out
+}
+
+# More ticks, of 10 ms, than a lease of outlived=(-t 3s) lasts without renewals.
+outlived=(-t 3s)
+
+outlives() {
+	goes_on 350
+}
+
+ticks_exceed() {
+	[ "$(grep -c ^tick out)" -gt "$1" ]
+}
+
+goes_on() {
+	wait_until 20 ticks_exceed $(($(grep -c ^tick out) + ${1-10}))
+}
+
+# The lease of etcd that the key is bound to, as etcdctl writes it.
+lease_of() {
+	local id
+
+	id=$(ctl get /test/lease/job/held -w fields |
+	    sed -n 's/^"Lease" : //p')
+	printf '%x\n' "$id"
+}
+
+# lost TEXT: the run ends with 79 and says why.
+lost() {
+	assert_ends 79 "$holder"
+	assert_contains "$(cat holder.err)" "$1"
+}
+
+@test "a lease that is revoked from outside is lost" {
+	etcd_start
+	use "$ETCD"
+	holder
+	ctl lease revoke "$(lease_of)"
+	lost removed
+	run_tool 0 run job true
+	assert_contains "$stderr" 'took over'
+}
+
+@test "a key that is deleted or written over is lost" {
+	etcd_start
+	use "$ETCD"
+	holder
+	ctl del /test/lease/job/held
+	lost removed
+	holder
+	ctl put /test/lease/job/held nonsense
+	lost removed
+	run_tool 78 run job true
+	assert_contains "$stderr" "etcdctl get"
+	run_tool 0 revoke --force job
+	run_tool 0 run job true
+}
+
+@test "an answer without a TTL is loss, whatever the HTTP status" {
+	local ttl id
+
+	with_relay
+	for ttl in '' ',"TTL":"0"' ',"TTL":"-1"' ',"TTL":0'; do
+		# So long that it does not run out meanwhile.
+		holder -t 120s
+		id=$((16#$(lease_of)))
+		printf 'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%s\n' \
+		    "{\"result\":{\"header\":{},\"ID\":\"$id\"$ttl}}" >gone
+		order "answer $PWD/gone match /v3/lease/keepalive"
+		lost 'ran out'
+		rm relay
+		run_tool 0 revoke --force job
+	done
+}
+
+@test "heartbeats write no history" {
+	local before
+
+	etcd_start
+	use "$ETCD"
+	holder -r 100ms
+	before=$(revision)
+	goes_on 60
+	assert_equal "$(revision)" "$before"
+	[ "$before" -gt 1 ]
+}
+
+@test "a server that is restarted in mid-run costs nothing" {
+	etcd_start
+	use "$ETCD"
+	holder -t 10s
+	etcd_stop
+	etcd_again
+	goes_on
+	goes_on
+	kill -TERM "$holder"
+	assert_ends 143 "$holder"
+	run_tool 0 run job true
+}
+
+@test "a server that is frozen: the job is gone before another gets it" {
+	local waiter start last
+
+	etcd_start
+	use "$ETCD"
+	holder -t 3s
+	bg "$LEASERUN" run -w 60s job -- "$builddir/tests/probe" out ticks=3
+	waiter=$!
+	kill -STOP "$etcd_pid"
+	assert_ends 79 "$holder"
+	kill -CONT "$etcd_pid"
+	assert_ends 0 "$waiter"
+	last=$(awk '$1 == "tick" { t[$2] = $3 } END { for (i in t)
+	    print i, t[i] }' out | sort -n | head -1 | cut -d ' ' -f 2)
+	start=$(awk '$1 == "start" { print $3 }' out | tail -1)
+	[ "$last" -lt "$start" ] || fail "tick $last, start $start"
+}
+
+@test "a network that goes silent: the job is gone in time" {
+	local waiter
+
+	with_relay
+	holder -t 3s
+	bg "$LEASERUN" run "${direct[@]}" -w 60s job -- \
+	    "$builddir/tests/probe" out ticks=3
+	waiter=$!
+	order stall
+	assert_ends 79 "$holder"
+	assert_ends 0 "$waiter"
+	sort -k 3 -n out | awk '$2 < top { print "late:", $0; bad = 1 }
+	    $2 > top { top = $2 } END { exit bad }'
+}
+
+@test "the shortest lease is what etcd grants, and that is what counts" {
+	etcd_start --heartbeat-interval 1000 --election-timeout 5000
+	use "$ETCD"
+	run_tool 0 run -vv -t 3s -r 1s -g 100ms job -- sh -c \
+	    'echo "$LEASERUN_TTL"; "$LEASERUN" status job'
+	assert_matches "$stdout" '^[78]'
+	assert_matches "$stdout" ' [78]s +-$'
+}
+
+# --- Users and passwords ---
+
+@test "no user, a wrong password, no rights: 77 and the reason" {
+	local tried
+
+	etcd_start
+	use "$ETCD"
+	etcd_users
+	ctl auth enable
+	ctl_opts=(--user root:rootpw)
+	run_tool 77 run job touch ran
+	assert_contains "$stderr" "-o user="
+	run_tool 77 run -o user=nobody -o password-file=password job touch ran
+	echo wrong >wrong
+	chmod 600 wrong
+	tried=$(requests)
+	run_tool 77 run -o user=runner -o password-file=wrong job touch ran
+	assert_contains "$stderr" "invalid user ID or password"
+	assert_lacks "$output" wrong
+	[ $(($(requests) - tried)) -le 3 ]
+	run_tool 77 run -o user=runner -o password-file=password \
+	    -b "${ETCD}2" job touch ran
+	assert_contains "$stderr" "permission denied"
+	chmod 644 password
+	run_tool 78 run -o user=runner -o password-file=password job touch ran
+	assert_contains "$stderr" "chmod 600"
+	[ ! -e ran ]
+	chmod 600 password
+	run_tool 0 run -o user=runner -o password-file=password job true
+	run_tool 0 run -b "etcd://runner:r%70w@127.0.0.1:$etcd_port/test" \
+	    job -- sh -c 'echo "$LEASERUN_BACKEND"'
+	assert_lacks "$output" rpw
+	assert_lacks "$output" r%70w
+}
+
+# with_users [ETCD-OPTION]...: authentication is on, `known' is what to give.
+with_users() {
+	etcd_start "$@"
+	use "$ETCD"
+	etcd_users
+	ctl auth enable
+	ctl_opts=(--user root:rootpw)
+	known=(-o user=runner -o password-file=password)
+}
+
+@test "a minimal role is enough for everything" {
+	with_users
+	run_tool 0 init "${known[@]}" --raise-token 1000
+	run_tool 0 doctor "${known[@]}"
+	assert_contains "$stdout" "user 'runner'"
+	holder "${known[@]}" --min-hold 2s
+	run_tool 0 status "${known[@]}"
+	assert_contains "$stdout" 'job '
+	run_tool 0 revoke "${known[@]}" job
+	assert_ends 79 "$holder"
+	run_tool 0 run -w 20s "${known[@]}" job true
+	[ ! -s stderr ] || assert_lacks "$(cat stderr)" denied
+}
+
+@test "a token that ran out during the job: renewals and the release work" {
+	with_users --auth-token-ttl 1
+	# The heartbeats are longer apart than a token lasts.
+	holder "${known[@]}" -t 12s -r 4s
+	wait_until 20 ticks_exceed 500
+	kill -TERM "$holder"
+	assert_ends 143 "$holder"
+	assert_lacks "$(cat holder.err)" released
+	run_tool 0 run "${known[@]}" job true
+	assert_equal "$output" ""
+}
+
+@test "authentication is switched on and off in mid-run" {
+	etcd_start
+	use "$ETCD"
+	etcd_users
+	known=(-o user=runner -o password-file=password)
+	holder "${known[@]}" "${outlived[@]}"
+	ctl auth enable
+	ctl_opts=(--user root:rootpw)
+	outlives
+	ctl auth disable
+	# shellcheck disable=SC2034
+	ctl_opts=()
+	outlives
+	kill -TERM "$holder"
+	assert_ends 143 "$holder"
+	run_tool 0 run job true
+	assert_equal "$output" ""
+}
+
+@test "a password that is changed in mid-run is read again" {
+	with_users
+	holder "${known[@]}" "${outlived[@]}"
+	echo newpw >password
+	ctl user passwd runner --interactive=false <password
+	outlives
+	etcd_stop
+	etcd_again
+	outlives
+	kill -TERM "$holder"
+	assert_ends 143 "$holder"
+	run_tool 0 run "${known[@]}" job true
+	assert_equal "$output" ""
+}
+
+@test "a password that is changed elsewhere ends the job in time" {
+	local before
+
+	with_users
+	holder "${known[@]}" -t 4s
+	ctl user passwd runner --interactive=false <<<other
+	etcd_stop
+	etcd_again
+	before=$(requests)
+	assert_ends 79 "$holder"
+	assert_contains "$(cat holder.err)" password
+	[ $(($(requests) - before)) -le 60 ]
+}
+
+@test "tokens of the other kind, and users that are added meanwhile" {
+	openssl genrsa -out jwt.key 2048 2>/dev/null
+	openssl rsa -in jwt.key -pubout -out jwt.pub 2>/dev/null
+	with_users --auth-token \
+	    "jwt,pub-key=$PWD/jwt.pub,priv-key=$PWD/jwt.key,sign-method=RS256,ttl=5m"
+	holder "${known[@]}" "${outlived[@]}"
+	ctl user add another:pw
+	outlives
+	ctl user add another2:pw
+	kill -TERM "$holder"
+	assert_ends 143 "$holder"
+	run_tool 0 run "${known[@]}" job true
+	assert_equal "$output" ""
+}
+
+# --- TLS ---
+
+@test "over TLS everybody is who he should be, or the reason is told" {
+	etcd_secure
+	use "$ETCD"
+	run_tool 0 run "${secure_opts[@]}" job true
+	make_ca other
+	run_tool 77 run "${secure_opts[@]}" -o "cacert=$PWD/other.pem" job \
+	    touch ran
+	assert_contains "$stderr" certificate
+	run_tool 77 run "${secure_opts[@]}" \
+	    -b "etcds://localhost:$etcd_port/test" job touch ran
+	assert_matches "$stderr" "name|subject"
+	run_tool 69 run --connect-timeout 1s -o "cacert=$PWD/ca.pem" \
+	    -o user=runner -o "password-file=$PWD/password" job touch ran
+	assert_contains "$stderr" "client certificate"
+	run_tool 78 run "${secure_opts[@]}" -o cacert=/nowhere job touch ran
+	run_tool 69 run --connect-timeout 1s \
+	    -b "etcd://127.0.0.1:$etcd_port/test" job touch ran
+	make_cert named ca /CN=named
+	run_tool 77 run "${secure_opts[@]}" -o "cert=$PWD/named.pem" \
+	    -o "key=$PWD/named.key" job touch ran
+	assert_contains "$stderr" "common name"
+	[ ! -e ran ]
+	run_tool 0 doctor "${secure_opts[@]}"
+	assert_contains "$stdout" "certificate is good for"
+}
+
+@test "a certificate that has ended: 77" {
+	make_ca ca
+	make_cert server ca /O=server IP:127.0.0.1 -1
+	# shellcheck disable=SC2034
+	curl_opts=(-k) scheme=https
+	etcd_start --cert-file "$PWD/server.pem" --key-file "$PWD/server.key"
+	use "$ETCD"
+	run_tool 77 run -o cacert=ca.pem job touch ran
+	assert_contains "$stderr" expired
+	[ ! -e ran ]
+}
+
+# --- Answers that are not etcd's ---
+
+# answers: files with the most various things that come back from a port.
+answers() {
+	local http='HTTP/1.1'
+
+	printf '%s 502 Bad Gateway\r\n\r\n<html>502</html>' "$http" >a.502
+	printf '%s 503 x\r\n\r\n<html>503</html>' "$http" >a.503
+	printf '%s 504 x\r\n\r\n' "$http" >a.504
+	printf '%s 429 x\r\n\r\n{"error":"slow down","code":8}' "$http" >a.429
+	printf '%s 200 OK\r\n\r\n' "$http" >a.empty
+	printf 'HTTP/1.0 200 OK\r\n\r\n{"header":{},"su' >a.cut
+	printf '%s 200 OK\r\nContent-Length: 99\r\n\r\n{}' "$http" >a.short
+	printf '%s 200 OK\r\n\r\n{}' "$http" >a.nothing
+	printf '%s 200 OK\r\n\r\n[]' "$http" >a.array
+	printf '%s 200 OK\r\n\r\n%s' "$http" \
+	    '{"result":{"header":{}}}' >a.result
+	printf '%s 200 OK\r\n\r\n%s' "$http" \
+	    '{"error":{"grpc_code":14,"message":"no leader"}}' >a.stream
+	printf '%s 301 x\r\nLocation: http://127.0.0.1:%s/\r\n\r\n' "$http" \
+	    "$etcd_port" >a.redirect
+	printf '%s 404 x\r\n\r\n{"code":5,"message":"Not Found"}' "$http" \
+	    >a.404
+	{
+		printf '%s 200 OK\r\nContent-Encoding: gzip\r\n\r\n' "$http"
+		echo '{"succeeded":true}' | gzip -c
+	} >a.gzip
+	{ printf '%s 200 OK\r\n\r\n' "$http"; printf '[%.0s' {1..20000}; } \
+	    >a.deep
+	{ printf '%s 200 OK\r\n\r\n"' "$http"; head -c 9000000 /dev/zero; } \
+	    >a.big
+	printf '\001\002\003' >a.noise
+	: >a.nil
+}
+
+@test "what is not an answer of etcd is none: 69, nothing is run" {
+	local file
+
+	with_relay
+	answers
+	for file in a.*; do
+		order "answer $PWD/$file"
+		run_tool 69 run --connect-timeout 300ms job touch ran
+		assert_contains "$stderr" "127.0.0.1:$relay_port"
+	done
+	[ ! -e ran ]
+	rm relay
+	run_tool 0 run job true
+}
+
+@test "to a holder it is neither loss nor a renewal" {
+	local file
+
+	with_relay
+	answers
+	holder -t 20s -g 1s
+	for file in a.*; do
+		order "answer $PWD/$file once"
+		wait_until 20 test -e relay.done
+		rm relay.done
+	done
+	wait_until 20 file_has holder.err "renewed again"
+	is_alive "$holder"
+	order "answer $PWD/a.502"
+	assert_ends 79 "$holder"
+	assert_contains "$(cat holder.err)" 502
+}
+
+@test "no space left: new runs 69, a job that runs is not harmed" {
+	local i
+
+	etcd_start --quota-backend-bytes $((4 * 1024 * 1024))
+	use "$ETCD"
+	holder "${outlived[@]}"
+	head -c 400000 /dev/zero | tr '\0' x >blob
+	for ((i = 0; i < 30; i++)); do
+		ctl put "junk$i" <blob >/dev/null 2>&1 || break
+	done
+	run_tool 69 run --connect-timeout 500ms other touch ran
+	assert_contains "$stderr" NOSPACE
+	[ ! -e ran ]
+	outlives
+	run_tool 69 doctor
+	assert_contains "$stdout" 'alarm: NOSPACE'
+	kill -TERM "$holder"
+	assert_ends 143 "$holder"
+	assert_lacks "$(cat holder.err)" 'could not be released'
+	run_tool 0 status job
+	assert_matches "$stdout" 'job +free'
+}
+
+# --- Waiting ---
+
+# waiter FILE [OPTION]...: a run that waits, and then writes its token to FILE.
+waiter() {
+	local file=$1
+
+	shift
+	bg "$LEASERUN" run -v -w 60s "${quick[@]}" "$@" job -- sh -c \
+	    'echo "$LEASERUN_FENCE_TOKEN" >"$0"' "$file" 2>"$file.err"
+	waiter=$!
+	wait_until 20 grep -q 'held by' "$file.err"
+}
+
+# queued COUNT: so many have a place.
+queued() {
+	[ "$(ctl get --prefix --keys-only /test/wait/job/ | grep -c .)" -eq "$1" ]
+}
+
+# A holder that ends when it is told to, and leaves the time of that.
+hold() {
+	mkfifo go
+	bg "$LEASERUN" run "${quick[@]}" "$@" job -- sh -c \
+	    'echo >held; read -r _ <go'
+	holder=$!
+	wait_until 20 test -s held
+}
+
+let_go() {
+	timeout 10 sh -c 'echo >go'
+	date +%s%3N >gone_at
+}
+
+# woken FILE: its waiter ran soon after let_go.
+woken() {
+	wait_until 20 test -s "$1"
+	[ $(($(date +%s%3N -r "$1") - $(cat gone_at))) -lt "${2-1000}" ]
+}
+
+@test "a waiter is woken by the release" {
+	etcd_start
+	use "$ETCD"
+	hold
+	waiter got
+	wait_until 10 queued 1
+	run_tool 0 status --json job
+	assert_contains "$stdout" '"waiting": 1'
+	let_go
+	woken got
+	assert_ends 0 "$waiter"
+	wait_until 10 queued 0
+}
+
+@test "a waiter is woken although the watch was compacted or broken" {
+	local how
+
+	with_relay
+	for how in compact restart cut; do
+		rm -f go held got got.err
+		hold "${direct[@]}" -t 20s
+		waiter got -t 20s
+		wait_until 10 queued 1
+		case $how in
+		compact)
+			ctl put junk x
+			ctl compact "$(revision)"
+			;;
+		restart)
+			etcd_stop
+			etcd_again
+			;;
+		cut)
+			order "cut match create_request once"
+			etcd_stop
+			etcd_again
+			wait_until 20 test -e relay.done
+			rm relay.done
+			;;
+		esac
+		let_go
+		# The place of a waiter outlives all that.
+		wait_until 25 test -s got
+		assert_ends 0 "$waiter"
+		assert_ends 0 "$holder"
+	done
+}
+
+@test "a waiter whose watch stays silent polls" {
+	with_relay
+	hold "${direct[@]}" -t 60s -r 10s
+	order "drop match create_request"
+	waiter got -t 60s -r 10s
+	let_go
+	wait_until 25 test -s got
+	assert_ends 0 "$waiter"
+}
+
+@test "a waiter that was killed stands in nobody's way" {
+	local first
+
+	etcd_start
+	use "$ETCD"
+	hold
+	waiter first -t 60s -r 10s
+	first=$waiter
+	wait_until 10 queued 1
+	waiter second
+	wait_until 10 queued 2
+	kill -KILL "$first"
+	let_go
+	woken second
+	assert_ends 0 "$waiter"
+	[ ! -e first ]
+}
+
+@test "waiters go in the order in which they came" {
+	local i
+
+	etcd_start
+	use "$ETCD"
+	hold
+	for i in 1 2 3 4 5; do
+		waiter "w$i"
+		wait_until 10 queued "$i"
+	done
+	let_go
+	for i in 1 2 3 4 5; do
+		wait_until 20 test -s "w$i"
+	done
+	assert_equal "$(cat w1 w2 w3 w4 w5 | sort -n)" \
+	    "$(cat w1 w2 w3 w4 w5)"
+}
+
+@test "forty waiters and one release: no stampede" {
+	local i before during
+
+	etcd_start
+	use "$ETCD"
+	hold -t 60s -r 15s
+	for ((i = 0; i < 40; i++)); do
+		bg "$LEASERUN" run -w 60s -t 60s -r 15s job -- sh -c \
+		    'echo >>ran; read -r _ <stay'
+	done
+	mkfifo stay
+	wait_until 60 queued 40
+	before=$(requests)
+	let_go
+	wait_until 20 test -s ran
+	wait_until 10 queued 39
+	during=$(($(requests) - before))
+	echo "$during requests"
+	assert_equal "$(wc -l <ran)" 1
+	[ "$during" -le 30 ]
+}
+
+# is_old FILE SECONDS: it was last changed so long ago.
+is_old() {
+	[ $(($(date +%s) - $(stat -c %Y "$1"))) -gt "$2" ]
+}
+
+@test "a short outage is no end of a wait" {
+	etcd_start
+	use "$ETCD"
+	hold -t 20s
+	waiter got -t 20s --connect-timeout 3s
+	# Who held it was told longer ago than a store may be silent.
+	wait_until 20 is_old got.err 4
+	etcd_stop
+	etcd_again
+	wait_until 10 queued 1
+	is_alive "$waiter"
+	let_go
+	wait_until 20 test -s got
+	assert_ends 0 "$waiter"
+}
+
+@test "a store that stays away ends a wait with 69" {
+	etcd_start
+	use "$ETCD"
+	hold
+	waiter got --connect-timeout 2s
+	etcd_stop
+	assert_ends 69 "$waiter"
+	[ ! -e got ]
+}
+
+@test "a wait that runs out leaves no place in the queue" {
+	etcd_start
+	use "$ETCD"
+	hold
+	run_tool 75 run -w 500ms job touch ran
+	queued 0
+	bg "$LEASERUN" run -v -w 60s job touch ran 2>w.err
+	waiter=$!
+	wait_until 10 queued 1
+	kill -TERM "$waiter"
+	assert_ends 143 "$waiter"
+	queued 0
+	[ ! -e ran ]
+}
+
+@test "a skip writes nothing" {
+	local before
+
+	etcd_start
+	use "$ETCD"
+	hold
+	before=$(revision)
+	run_tool 75 run job true
+	assert_equal "$(revision)" "$before"
+	assert_equal "$(ctl lease list | grep -c '^[0-9a-f]*$')" 1
+}
+
+# --- Tokens ---
+
+@test "after a restored snapshot: init --raise-token, and the token grows" {
+	local i highest
+
+	etcd_start
+	use "$ETCD"
+	for i in 1 2 3; do
+		run_tool 0 run job true
+	done
+	ctl snapshot save snapshot
+	run_tool 0 init --raise-token 5000
+	for i in 1 2 3; do
+		run_tool 0 run job -- sh -c 'echo "$LEASERUN_FENCE_TOKEN"'
+		highest=$stdout
+	done
+	[ "$highest" -gt 5000 ]
+	etcd_stop
+	rm -rf "$etcd_dir/data"
+	etcdctl snapshot restore snapshot --name one --data-dir \
+	    "$etcd_dir/data" --initial-advertise-peer-urls \
+	    "http://127.0.0.1:$((etcd_port + 1))" --initial-cluster \
+	    "one=http://127.0.0.1:$((etcd_port + 1))"
+	etcd_again
+	run_tool 0 run other -- sh -c 'echo "$LEASERUN_FENCE_TOKEN"'
+	[ "$stdout" -lt "$highest" ] || fail "the snapshot is no older one"
+	run_tool 0 init --print --raise-token "$highest"
+	assert_contains "$stdout" "would raise"
+	run_tool 0 init --raise-token "$highest"
+	run_tool 0 doctor
+	assert_contains "$stdout" "next one is above $((highest + 1)), floor "
+	run_tool 0 run job -- sh -c 'echo "$LEASERUN_FENCE_TOKEN"'
+	[ "$stdout" -gt "$highest" ]
+	highest=$stdout
+	run_tool 0 status job
+	assert_contains "$stdout" " $highest "
+	run_tool 0 init --raise-token $((highest - 100))
+	run_tool 0 run job -- sh -c 'echo "$LEASERUN_FENCE_TOKEN"'
+	[ "$stdout" -gt "$highest" ]
+}
+
+@test "a floor that is raised in mid-run changes no token of a holder" {
+	local token
+
+	etcd_start
+	use "$ETCD"
+	run_tool 0 init --raise-token 1000
+	holder "${outlived[@]}"
+	run_tool 0 status --json job
+	token=$(sed -n 's/.*"token": \([0-9]*\).*/\1/p' <<<"$stdout")
+	run_tool 0 init --raise-token 1000000
+	run_tool 0 init --raise-token 2000000
+	outlives
+	run_tool 0 check --token "$token" job
+	kill -TERM "$holder"
+	assert_ends 143 "$holder"
+	run_tool 0 run job -- sh -c 'echo "$LEASERUN_FENCE_TOKEN"'
+	[ "$stdout" -gt 2000000 ]
+}
+
+@test "tokens above 2^53 are exact, and those above 2^63 are not granted" {
+	local token
+
+	etcd_start
+	use "$ETCD"
+	run_tool 0 init --raise-token 9007199254740993
+	run_tool 0 run job -- sh -c \
+	    'echo "$LEASERUN_FENCE_TOKEN"; "$LEASERUN" check job'
+	token=$stdout
+	assert_matches "$token" '^9007199254740[0-9]{3}$'
+	run_tool 0 init --raise-token 9223372036854775804
+	run_tool 0 run job -- sh -c 'echo "$LEASERUN_FENCE_TOKEN"'
+	assert_equal "$stdout" 9223372036854775806
+	run_tool 78 run job touch ran
+	assert_contains "$stderr" "used up"
+	run_tool 0 status job
+	assert_matches "$stdout" 'job +free'
+	[ ! -e ran ]
+}
+
+@test "keys of a newer version are left alone: 78" {
+	local value
+
+	etcd_start
+	use "$ETCD"
+	run_tool 0 run job true
+	value=$(ctl get --print-value-only /test/lease/job/last)
+	ctl put /test/lease/job/last "${value/\"layout\":1/\"layout\":2}"
+	run_tool 78 run job touch ran
+	assert_contains "$stderr" newer
+	run_tool 78 status job
+	run_tool 0 status
+	assert_contains "$stdout" unreadable
+	[ ! -e ran ]
+	run_tool 0 run other true
+}
