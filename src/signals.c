@@ -43,7 +43,7 @@ static struct {
 } own = { .link = -1, .event = -1 };
 
 static volatile sig_atomic_t started, cancelled, stopped, bound_status,
-    renewing, guard_gone, giving_up;
+    renewing, guard_gone, giving_up, is_late;
 static const char *volatile bound_text;
 
 static void
@@ -283,6 +283,15 @@ on_bound(int signo, siginfo_t *si, void *context)
 		on_signal(signo, si, context);
 		return;
 	}
+	/*
+	 * Perhaps it is not the library that is late, but we: then it comes
+	 * back as soon as it gets its turn.  Meanwhile the guard does its work.
+	 */
+	if (renewing && !is_late && is_at_work(own.guard)) {
+		is_late = 1;
+		set_bound(time_add(now_ns(), GUARD_PATIENCE));
+		return;
+	}
 	if (text != NULL && poll(&err, 1, 0) == 1 &&
 	    (err.revents & POLLOUT) != 0 &&
 	    write(STDERR_FILENO, text, strlen(text)) == -1)
@@ -481,5 +490,5 @@ void
 signals_renewed(void)
 {
 	set_bound(TIME_NEVER);
-	renewing = giving_up = 0;
+	renewing = giving_up = is_late = 0;
 }

@@ -32,7 +32,7 @@ reset_signal(int signo)
 {
 	unsigned long zero[8] = { 0 };	/* as the kernel has it, or longer */
 
-	if (signal(signo, SIG_DFL) == SIG_ERR &&
+	if (signo != SIGKILL && signal(signo, SIG_DFL) == SIG_ERR &&
 	    syscall(SYS_rt_sigaction, signo, zero, NULL, 8) == -1)
 		err(99, "signal %d", signo);
 }
