@@ -9,7 +9,7 @@ allowed() {
 	local abi=../backends/leaserun-backend.h
 
 	case $1 in
-	src/main.c) echo "$all query.h run.h" ;;
+	src/main.c) echo "$all fence.h query.h run.h" ;;
 	src/run.[ch]) echo "$all run.h guard.h keeper.h leave.h link.h" \
 	    "proc.h signals.h tree.h" ;;
 	src/keeper.[ch]) echo "$all $abi keeper.h guard.h job.h leave.h" \
@@ -25,6 +25,10 @@ allowed() {
 	src/proc.[ch]) echo "proc.h util.h" ;;
 	src/leave.[ch]) echo "leave.h util.h" ;;
 	src/link.[ch]) echo "link.h" ;;
+	src/fence.[ch]) echo "$all fence.h fencefile.h leave.h passthru.h" \
+	    "record.h" ;;
+	src/fencefile.[ch]) echo "$all fencefile.h ../backends/filedir.h" ;;
+	src/passthru.[ch]) echo "log.h util.h leave.h passthru.h proc.h tree.h" ;;
 	src/query.[ch] | src/show.[ch]) echo "$all $abi query.h show.h" \
 	    "plugin.h" ;;
 	src/plugin.[ch]) echo "$all $abi plugin.h ../backends/file.h" ;;
