@@ -48,7 +48,7 @@ print_help(void)
 static int
 usage_error(const char *what, const char *word)
 {
-	log_error("fence: %s%s%s%s; see 'leaserun fence --help'", what,
+	log_error("fence: %s%s%.300s%s; see 'leaserun fence --help'", what,
 	    word == NULL ? "" : " '", word == NULL ? "" : word,
 	    word == NULL ? "" : "'");
 	return EXIT_USAGE;
@@ -107,7 +107,7 @@ read_token(struct fence *f)
 static int
 stale(const struct fence *f, uint64_t highest)
 {
-	log_error("fence: '%s': token %" PRIu64 " is stale: %" PRIu64 " has "
+	log_error("fence: '%.300s': token %" PRIu64 " is stale: %" PRIu64 " has "
 	    "written; the command was not started, end the job", f->shown,
 	    f->conf.token, highest);
 	return EXIT_HELD;
@@ -136,9 +136,9 @@ busy(const struct fence *f)
 	if (highest > f->conf.token)
 		return stale(f, highest);
 	duration_format(f->conf.wait, waited, sizeof(waited));
-	log_error("fence: '%s': token %" PRIu64 " is in progress, token %"
+	log_error("fence: '%.300s': token %" PRIu64 " is in progress, token %"
 	    PRIu64 " waited %s for its turn; the command was not started, see "
-	    "--wait, and who has '%s' open: fuser", f->shown, highest,
+	    "--wait, and who has '%.300s' open: fuser", f->shown, highest,
 	    f->conf.token, waited, f->file.path);
 	return EXIT_HELD;
 }
@@ -165,7 +165,7 @@ take_turn(struct fence *f)
 		if (fencefile_is_current(&f->file))
 			return 0;
 	}
-	log_error("fence: '%s' is replaced again and again; find out by whom",
+	log_error("fence: '%.300s' is replaced again and again; find out by whom",
 	    f->file.path);
 	return EXIT_UNAVAILABLE;
 }
@@ -174,13 +174,13 @@ static int
 unreadable(const struct fence *f, enum record_state state)
 {
 	if (state == RECORD_FOREIGN)
-		log_error("fence: '%s' was written by a newer leaserun; use "
+		log_error("fence: '%.300s' was written by a newer leaserun; use "
 		    "that", f->file.path);
 	else
-		log_error("fence: '%s' is damaged: the highest token is not "
+		log_error("fence: '%.300s' is damaged: the highest token is not "
 		    "known; stop the writers, move it away, find the highest "
 		    "token that has written, and set it: leaserun fence "
-		    "--token N '%s' -- true", f->file.path, f->shown);
+		    "--token N '%.300s' -- true", f->file.path, f->shown);
 	return EXIT_CONFIG;
 }
 
@@ -202,7 +202,7 @@ compare(struct fence *f)
 	if (record.number > f->conf.token)
 		return stale(f, record.number);
 	if (record.state == RECORD_HALF)
-		log_warning("fence: one copy in '%s' was damaged, it is "
+		log_warning("fence: one copy in '%.300s' was damaged, it is "
 		    "written anew", file->path);
 	if (record.state == RECORD_NEW &&
 	    (status = fencefile_sync_name(file)) != 0)
@@ -225,7 +225,7 @@ fence(struct fence *f)
 	    (status = take_turn(f)) == 0)
 		status = compare(f);
 	if (status == 0) {
-		log_info("fence: '%s': token %" PRIu64 ", running '%s'",
+		log_info("fence: '%.300s': token %" PRIu64 ", running '%s'",
 		    f->shown, f->conf.token, f->argv[0]);
 		/* We keep the lock as well, until the command has ended. */
 		leave(passthru_run(f->argv, f->file.fd));

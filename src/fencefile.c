@@ -82,7 +82,7 @@ advice(int error)
 int
 fencefile_fail(const struct fencefile *f, const char *what, int error)
 {
-	log_error("fence: cannot %s '%s': %s%s", what, f->path, strerror(error),
+	log_error("fence: cannot %s '%.300s': %s%s", what, f->path, strerror(error),
 	    advice(error));
 	return status_of(error);
 }
@@ -96,7 +96,7 @@ refuse(const char *path, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	log_error("fence: '%s' %s", path, text);
+	log_error("fence: '%.300s' %s", path, text);
 	return EXIT_CONFIG;
 }
 
@@ -128,7 +128,7 @@ check_dir(int fd, const char *path)
 		    "group: chgrp GROUP and chmod 2770", st.st_uid);
 	if ((st.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
 		return refuse(path, "has mode %04o: anyone could replace the "
-		    "record; run chmod o-w '%s'", st.st_mode & 07777, path);
+		    "record; run chmod o-w '%.100s'", st.st_mode & 07777, path);
 	if ((fs = filedir_network(fd)) != NULL)
 		return refuse(path, "is on %s, where locks may not hold for "
 		    "other hosts; run fence on the host that has the disk", fs);
@@ -145,7 +145,7 @@ open_dir(struct fencefile *f)
 	path = n == 0 ? xstrdup(".") : xasprintf("%.*s", (int)n, f->path);
 	f->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (f->dirfd == -1) {
-		log_error("fence: cannot open directory '%s': %s%s", path,
+		log_error("fence: cannot open directory '%.300s': %s%s", path,
 		    strerror(errno), errno == ENOENT ? "; make it first" :
 		    advice(errno));
 		status = status_of(errno);
@@ -174,7 +174,7 @@ check_target(const struct fencefile *f)
 		    "that it points to, as every writer has to");
 	if (S_ISDIR(st.st_mode))
 		return refuse(f->shown, "is a directory; name a file that "
-		    "stands for it, such as '%s/.all', which need not exist",
+		    "stands for it, such as '%.100s/.all', which need not exist",
 		    f->shown);
 	if (!S_ISREG(st.st_mode))
 		return refuse(f->shown, "is not a regular file; name one that "
@@ -194,7 +194,7 @@ fencefile_init(struct fencefile *f, const char *file)
 	f->name = f->path + (name - file);
 	if (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
 		return refuse(file, "is a directory; name a file that stands "
-		    "for it, such as '%s%s.all', which need not exist", file,
+		    "for it, such as '%.100s%s.all', which need not exist", file,
 		    *name == '\0' ? "" : "/");
 	status = open_dir(f);
 	return status != 0 ? status : check_target(f);
@@ -240,7 +240,7 @@ open_fail(const struct fencefile *f, int error)
 		return refuse(f->path, "is not a regular file; move it away");
 	if (error != EACCES && error != EPERM)
 		return fencefile_fail(f, "open", error);
-	log_error("fence: cannot open '%s', owned by uid %u with mode %04o: "
+	log_error("fence: cannot open '%.300s', owned by uid %u with mode %04o: "
 	    "%s; run as that user, or share it with a group: chgrp GROUP and "
 	    "chmod 2770 the directory, chgrp GROUP and chmod 660 the record",
 	    f->path, st.st_uid, st.st_mode & 07777, strerror(error));
@@ -264,7 +264,7 @@ check_file(const struct fencefile *f, const struct stat *dir)
 	/* Whoever can open it for reading can block it. */
 	if ((st.st_mode & (S_IROTH | S_IWOTH)) != 0)
 		return refuse(f->path, "has mode %04o: anyone could %s it; run "
-		    "chmod o-rw '%s'", st.st_mode & 07777,
+		    "chmod o-rw '%.100s'", st.st_mode & 07777,
 		    (st.st_mode & S_IWOTH) != 0 ? "write" : "block", f->path);
 	if (st.st_nlink > 1)
 		return refuse(f->path, "has a second name; move it away");

@@ -57,6 +57,10 @@ passthru_init(void)
 		sigaddset(&some, cancelling[i]);
 	}
 	sigprocmask(SIG_UNBLOCK, &some, &own.mask);
+	/* A limit of the file size is to be an error, not our end. */
+	sigemptyset(&some);
+	sigaddset(&some, SIGXFSZ);
+	sigprocmask(SIG_BLOCK, &some, NULL);
 }
 
 /*
