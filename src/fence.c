@@ -107,9 +107,9 @@ read_token(struct fence *f)
 static int
 stale(const struct fence *f, uint64_t highest)
 {
-	log_error("fence: '%.300s': token %" PRIu64 " is stale: %" PRIu64 " has "
-	    "written; the command was not started, end the job", f->shown,
-	    f->conf.token, highest);
+	log_error("fence: '%.300s': token %" PRIu64 " is stale: %" PRIu64
+	    " has written; the command was not started, end the job",
+	    f->shown, f->conf.token, highest);
 	return EXIT_HELD;
 }
 
@@ -165,8 +165,8 @@ take_turn(struct fence *f)
 		if (fencefile_is_current(&f->file))
 			return 0;
 	}
-	log_error("fence: '%.300s' is replaced again and again; find out by whom",
-	    f->file.path);
+	log_error("fence: '%.300s' is replaced again and again; find out by "
+	    "whom", f->file.path);
 	return EXIT_UNAVAILABLE;
 }
 
@@ -174,11 +174,11 @@ static int
 unreadable(const struct fence *f, enum record_state state)
 {
 	if (state == RECORD_FOREIGN)
-		log_error("fence: '%.300s' was written by a newer leaserun; use "
-		    "that", f->file.path);
+		log_error("fence: '%.300s' was written by a newer leaserun; "
+		    "use that", f->file.path);
 	else
-		log_error("fence: '%.300s' is damaged: the highest token is not "
-		    "known; stop the writers, move it away, find the highest "
+		log_error("fence: '%.300s' is damaged: the highest token is "
+		    "not known; stop the writers, move it away, find the highest "
 		    "token that has written, and set it: leaserun fence "
 		    "--token N '%.300s' -- true", f->file.path, f->shown);
 	return EXIT_CONFIG;

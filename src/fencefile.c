@@ -82,8 +82,8 @@ advice(int error)
 int
 fencefile_fail(const struct fencefile *f, const char *what, int error)
 {
-	log_error("fence: cannot %s '%.300s': %s%s", what, f->path, strerror(error),
-	    advice(error));
+	log_error("fence: cannot %s '%.300s': %s%s", what, f->path,
+	    strerror(error), advice(error));
 	return status_of(error);
 }
 
@@ -174,8 +174,8 @@ check_target(const struct fencefile *f)
 		    "that it points to, as every writer has to");
 	if (S_ISDIR(st.st_mode))
 		return refuse(f->shown, "is a directory; name a file that "
-		    "stands for it, such as '%.100s/.all', which need not exist",
-		    f->shown);
+		    "stands for it, such as '%.100s/.all', which need not "
+		    "exist", f->shown);
 	if (!S_ISREG(st.st_mode))
 		return refuse(f->shown, "is not a regular file; name one that "
 		    "stands for it, which need not exist");
@@ -194,8 +194,8 @@ fencefile_init(struct fencefile *f, const char *file)
 	f->name = f->path + (name - file);
 	if (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
 		return refuse(file, "is a directory; name a file that stands "
-		    "for it, such as '%.100s%s.all', which need not exist", file,
-		    *name == '\0' ? "" : "/");
+		    "for it, such as '%.100s%s.all', which need not exist",
+		    file, *name == '\0' ? "" : "/");
 	status = open_dir(f);
 	return status != 0 ? status : check_target(f);
 }
@@ -240,8 +240,8 @@ open_fail(const struct fencefile *f, int error)
 		return refuse(f->path, "is not a regular file; move it away");
 	if (error != EACCES && error != EPERM)
 		return fencefile_fail(f, "open", error);
-	log_error("fence: cannot open '%.300s', owned by uid %u with mode %04o: "
-	    "%s; run as that user, or share it with a group: chgrp GROUP and "
+	log_error("fence: cannot open '%.300s', owned by uid %u with mode "
+	    "%04o: %s; run as that user, or share it with a group: chgrp GROUP and "
 	    "chmod 2770 the directory, chgrp GROUP and chmod 660 the record",
 	    f->path, st.st_uid, st.st_mode & 07777, strerror(error));
 	return EXIT_DENIED;

@@ -474,9 +474,9 @@ got() {
 @test "a record of a newer version is left alone" {
 	run_tool 0 fence --token 50 data true
 	# The first 16 bytes of one of version 2, with their checksum.
-	printf 'leaserun\2\0\0\0' >head
-	printf '%b' "$(crc32c head)" >>head
-	dd if=head of=data.fence conv=notrunc status=none
+	printf 'leaserun\2\0\0\0' >version2
+	printf '%b' "$(crc32c head)" >>version2
+	dd if=version2 of=data.fence conv=notrunc status=none
 	refused 78 "newer leaserun" --token 60 data
 }
 
@@ -571,7 +571,7 @@ assert_rising() {
 	local -i i
 	local pid
 
-	cat >write <<-'END'
+	cat >writer <<-'END'
 	mkdir inside || { echo overlap >>overlap; exit 1; }
 	echo "$1" >>written
 	rmdir inside
@@ -580,7 +580,7 @@ assert_rising() {
 		bg bash -c 'for ((j = 1; j <= 10; j++)); do
 			t=$((j * 10 + ($2 * 7 + j * 3) % 25)) rc=0
 			"$1" fence --wait 60s --token $t data -- \
-			    sh write $t 2>>said || rc=$?
+			    sh writer $t 2>>said || rc=$?
 			echo "$rc" >>ended
 		done' bash "$LEASERUN" "$i"
 	done
