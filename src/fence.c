@@ -178,9 +178,9 @@ unreadable(const struct fence *f, enum record_state state)
 		    "use that", f->file.path);
 	else
 		log_error("fence: '%.300s' is damaged: the highest token is "
-		    "not known; stop the writers, move it away, find the highest "
-		    "token that has written, and set it: leaserun fence "
-		    "--token N '%.300s' -- true", f->file.path, f->shown);
+		    "not known; stop the writers, move it away, find the "
+		    "highest token that has written, and set it: leaserun "
+		    "fence --token N '%.300s' -- true", f->file.path, f->shown);
 	return EXIT_CONFIG;
 }
 

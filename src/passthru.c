@@ -28,6 +28,7 @@ static struct passthru {
 	sigset_t	mask;		/* what we were started with */
 	bool		ignore_chld;
 	bool		is_cancelling[NCANCELLING];
+	bool		was_stopped;	/* and not continued yet */
 } own;
 
 static void
@@ -98,6 +99,16 @@ is_for_all(int signo, pid_t from)
 	    strcmp(name, GUARD_NAME) == 0;
 }
 
+/* Whoever continues us after a stop has mostly continued the command, too. */
+static bool
+is_had(int signo, pid_t command)
+{
+	if (signo != SIGCONT || !own.was_stopped)
+		return false;
+	own.was_stopped = false;
+	return proc_state(command) != 'T';
+}
+
 /*
  * A signal that was addressed to us.  What the terminal sends has reached the
  * command as well, unless it has left our process group; so has what it sends
@@ -110,7 +121,8 @@ pass_on(const siginfo_t *si, pid_t command)
 		if (si->si_code != SI_KERNEL || getpgid(command) == getpgrp())
 			return;
 	} else if (si->si_pid == getpid() || si->si_pid == command ||
-	    is_for_all(si->si_signo, si->si_pid))
+	    is_for_all(si->si_signo, si->si_pid) ||
+	    is_had(si->si_signo, command))
 		return;
 	kill(command, si->si_signo);	/* not reaped, so its number is safe */
 }
@@ -127,6 +139,7 @@ look_after(pid_t command, int *status)
 		if (pid != command)
 			continue;
 		if (WIFSTOPPED(s)) {
+			own.was_stopped = true;
 			leave_stopped(WSTOPSIG(s));
 			continue;
 		}

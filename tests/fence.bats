@@ -475,7 +475,7 @@ got() {
 	run_tool 0 fence --token 50 data true
 	# The first 16 bytes of one of version 2, with their checksum.
 	printf 'leaserun\2\0\0\0' >version2
-	printf '%b' "$(crc32c head)" >>version2
+	printf '%b' "$(crc32c version2)" >>version2
 	dd if=version2 of=data.fence conv=notrunc status=none
 	refused 78 "newer leaserun" --token 60 data
 }
