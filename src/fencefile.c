@@ -242,7 +242,7 @@ open_fail(const struct fencefile *f, int error)
 		return fencefile_fail(f, "open", error);
 	log_error("fence: cannot open '%.300s', owned by uid %u with mode "
 	    "%04o: %s; run as that user, or share it with a group: chgrp GROUP "
-	    "and chmod 2770 the directory, chgrp GROUP and chmod 660 the record",
+	    "and chmod 2770 the directory, chgrp GROUP and chmod 660 it",
 	    f->path, st.st_uid, st.st_mode & 07777, strerror(error));
 	return EXIT_DENIED;
 }

@@ -161,7 +161,7 @@ never_written(int fd, const struct block *slot0, bool *never)
 
 	if (fstat(fd, &st) == -1)
 		return -1;
-	*never = (st.st_size == 0 || st.st_size > slot_at[1]) &&
+	*never = (st.st_size == 0 || st.st_size >= slot_at[1]) &&
 	    st.st_size < RECORD_SIZE &&
 	    memcmp(slot0, &zero, sizeof(zero)) == 0;
 	return 0;
