@@ -174,16 +174,9 @@ kill_job(struct job *j)
 static void
 on_exec_failure(struct job *j, int error)
 {
-	const char *hint = "";
+	const char *hint;
 
-	j->failure = error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXEC;
-	if (error == ENOENT && strchr(j->s->command, '/') != NULL &&
-	    access(j->s->command, F_OK) == 0) {
-		j->failure = EXIT_CANNOT_EXEC;
-		hint = " (its interpreter is missing)";
-	} else if (error == E2BIG)
-		hint = " (one string over 128 KiB, or all arguments and the "
-		    "environment together over the stack limit's quarter)";
+	j->failure = exec_failure(j->s->command, error, &hint);
 	log_error("cannot run '%s': %s%s", j->s->command, strerror(error),
 	    hint);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fence.h"
 #include "log.h"
 #include "query.h"
 #include "run.h"
@@ -31,6 +32,8 @@ static const struct command {
 	{ "init", cmd_init, "[OPTION]...", "prepare the store" },
 	{ "doctor", cmd_doctor, "[OPTION]...",
 	    "look for what is wrong with the store" },
+	{ "fence", cmd_fence, "[OPTION]... FILE [--] COMMAND [ARG]...",
+	    "run a command unless a later holder has written" },
 };
 
 #define NCOMMANDS	(sizeof(commands) / sizeof(commands[0]))

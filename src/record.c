@@ -161,7 +161,8 @@ never_written(int fd, const struct block *slot0, bool *never)
 
 	if (fstat(fd, &st) == -1)
 		return -1;
-	*never = st.st_size < RECORD_SIZE &&
+	*never = (st.st_size == 0 || st.st_size >= slot_at[1]) &&
+	    st.st_size < RECORD_SIZE &&
 	    memcmp(slot0, &zero, sizeof(zero)) == 0;
 	return 0;
 }
@@ -203,6 +204,8 @@ record_read(int fd, struct record *record)
 	best = state[0] == BLOCK_DAMAGED || (state[1] == BLOCK_GOOD &&
 	    slot[1].number > slot[0].number);
 	record->state = state[0] == state[1] ? RECORD_GOOD : RECORD_HALF;
+	record->is_double = record->state == RECORD_GOOD &&
+	    slot[0].number == slot[1].number;
 	record->slot = best;
 	record->number = slot[best].number;
 	memcpy(record->text, slot[best].text, sizeof(record->text));
@@ -225,16 +228,31 @@ record_write(int fd, struct record *record, uint64_t number, const char *text)
 	block_make(&b, number, text);
 	if (block_write(fd, slot_at[slot], &b) == -1 || fdatasync(fd) == -1)
 		return -1;
-	if (record->state != RECORD_GOOD) {
-		/* Not before the sync: one slot must be good at any moment. */
-		if (block_write(fd, slot_at[1 - slot], &b) == -1 ||
-		    ftruncate(fd, RECORD_SIZE) == -1 || fdatasync(fd) == -1)
-			return -1;
-	}
-	record->state = RECORD_GOOD;
 	record->number = number;
 	record->slot = slot;
+	record->is_double = false;
 	memcpy(record->text, b.text, sizeof(record->text));
+	/* Not before the sync: one slot must be good at any moment. */
+	return record->state == RECORD_GOOD ? 0 : record_repeat(fd, record);
+}
+
+int
+record_repeat(int fd, struct record *record)
+{
+	struct block b;
+
+	if (record->slot == -1) {
+		errno = EINVAL;
+		return -1;
+	}
+	block_make(&b, record->number, record->text);
+	/* What stands may be in the cache alone. */
+	if (fdatasync(fd) == -1 ||
+	    block_write(fd, slot_at[1 - record->slot], &b) == -1 ||
+	    ftruncate(fd, RECORD_SIZE) == -1 || fdatasync(fd) == -1)
+		return -1;
+	record->state = RECORD_GOOD;
+	record->is_double = true;
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #ifndef RECORD_H
 #define RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,7 @@ struct record {
 	uint64_t	number;	/* the highest valid one; 0 when NEW */
 	int		slot;	/* where it stands; -1: none */
 	char		text[RECORD_TEXT_SIZE];
+	bool		is_double;	/* both slots have the number */
 };
 
 /* Reads the file from the start: 0, or -1 with errno. */
@@ -44,6 +46,13 @@ int	 record_read(int fd, struct record *);
  */
 int	 record_write(int fd, struct record *, uint64_t number,
 	    const char *text);
+
+/*
+ * Writes what stands in one slot into the other one, too, and syncs both: where
+ * numbers have gaps, the loss of the last slot must not bring back the one
+ * before it.
+ */
+int	 record_repeat(int fd, struct record *);
 
 /*
  * The number after this one: + 1; + 2 for HALF, since the damaged slot may have

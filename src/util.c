@@ -57,6 +57,21 @@ limit_hint(int error)
 	return text;
 }
 
+int
+exec_failure(const char *command, int error, const char **hint)
+{
+	*hint = "";
+	if (error == ENOENT && strchr(command, '/') != NULL &&
+	    access(command, F_OK) == 0) {
+		*hint = " (its interpreter is missing)";
+		return EXIT_CANNOT_EXEC;
+	}
+	if (error == E2BIG)
+		*hint = " (one string over 128 KiB, or all arguments and the "
+		    "environment together over the stack limit's quarter)";
+	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXEC;
+}
+
 static int
 random_bytes(unsigned char *buf, size_t size)
 {

@@ -40,6 +40,12 @@ bool	 fds_left(int n);
  */
 const char *limit_hint(int error);
 
+/*
+ * The exit status for a command whose exec failed with `error', and what to add
+ * to the message: "" or a text.
+ */
+int	 exec_failure(const char *command, int error, const char **hint);
+
 /* Lower-case hex of n random bytes, 2 * n + 1 bytes of text; -1 and errno. */
 int	 random_hex(char *text, size_t n);
 

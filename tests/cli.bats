@@ -16,7 +16,7 @@ hold() {
 	run_tool 0 --help
 	assert_contains "$stdout" "usage: leaserun COMMAND"
 	assert_equal "$stderr" ""
-	for command in run status check revoke init doctor; do
+	for command in run status check revoke init doctor fence; do
 		run_tool 0 "$command" --help
 		assert_contains "$stdout" "usage: leaserun $command"
 		assert_equal "$stderr" ""

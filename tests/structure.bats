@@ -9,7 +9,7 @@ allowed() {
 	local abi=../backends/leaserun-backend.h
 
 	case $1 in
-	src/main.c) echo "$all query.h run.h" ;;
+	src/main.c) echo "$all fence.h query.h run.h" ;;
 	src/run.[ch]) echo "$all run.h guard.h keeper.h leave.h link.h" \
 	    "proc.h signals.h tree.h" ;;
 	src/keeper.[ch]) echo "$all $abi giveback.h keeper.h guard.h job.h" \
@@ -30,6 +30,10 @@ allowed() {
 	src/ask.[ch] | src/query.[ch]) echo "$all $abi ask.h plugin.h query.h" ;;
 	src/status.c) echo "$all ask.h done.h query.h show.h" ;;
 	src/show.[ch] | src/done.[ch]) echo "$all $abi done.h show.h" ;;
+	src/fence.[ch]) echo "$all fence.h fencefile.h leave.h passthru.h" \
+	    "record.h" ;;
+	src/fencefile.[ch]) echo "$all fencefile.h ../backends/filedir.h" ;;
+	src/passthru.[ch]) echo "log.h util.h leave.h passthru.h proc.h tree.h" ;;
 	src/plugin.[ch]) echo "$all $abi plugin.h ../backends/file.h" ;;
 	src/once.[ch]) echo "$abi conf.h name.h once.h timeutil.h" ;;
 	src/conf*.[ch]) echo "$all $abi conf*.h" ;;

@@ -697,12 +697,43 @@ test_mixed_up(void)
 	is_int(state(), RECORD_HALF, "a note in the place of a slot");
 }
 
+static void
+test_repeat(void)
+{
+	struct record record;
+	int slot;
+
+	fill(100, 0);
+	record = get();
+	is_int(record_repeat(fd, &record), -1, "nothing to repeat");
+	fill(100, 1);
+	record = get();
+	ok(record.is_double, "the first write is a double one");
+	for (slot = 0; slot < 2; slot++) {
+		fill(100, 3);
+		record = get();
+		ok(!record.is_double, "a later one is not");
+		is_int(record_repeat(fd, &record), 0, "repeated");
+		ok(record.is_double, "and it says so");
+		record = get();
+		ok(record.is_double && record.number == 102 &&
+		    strcmp(record.text, "text of 102") == 0,
+		    "both slots have it");
+		damage(slot);
+		record = get();
+		ok(record.state == RECORD_HALF && record.number == 102 &&
+		    !record.is_double, "slot %d may be lost then", slot);
+		is_int(record_repeat(fd, &record), 0, "repaired");
+		is_int(state(), RECORD_GOOD, "it is good again");
+	}
+}
+
 int
 main(void)
 {
 	char file[] = "record.XXXXXX";
 
-	plan(74);
+	plan(90);
 	srandom(1);
 	if ((fd = mkstemp(file)) == -1)
 		abort();
@@ -722,6 +753,7 @@ main(void)
 	test_overflow();
 	test_notes();
 	test_mixed_up();
+	test_repeat();
 	close(fd);
 	return done();
 }

@@ -1236,3 +1236,60 @@ setting_is() {
 	prompt 79
 	assert_usable
 }
+
+# --- fence ---
+
+# fence COMMAND: typed; $fence and $job when it runs.
+fence() {
+	type_line "\"\$L\" fence --token 5 data $1"
+	wait_until 20 file_has log ready || return
+	read -r _ job fence _ <log
+}
+
+@test "fence: a key reaches the command once" {
+	shell
+	fence '"$J" log'
+	key C-c
+	wait_until 20 got INT
+	# What fence passes on comes after what it has passed on before.
+	kill -s RTMIN+5 "$fence"
+	wait_until 20 got 'RTMIN+5'
+	assert_equal "$(signals INT)" kernel
+	assert_equal "$(signals 'RTMIN+5')" "$fence"
+	finish
+	prompt 0
+	assert_usable
+}
+
+@test "fence: Ctrl-C ends it as it ends the command" {
+	shell
+	fence 'sh sleeper'
+	key C-c
+	prompt 130
+	assert_usable
+}
+
+@test "fence: Ctrl-Z stops it with the command, fg continues both" {
+	shell
+	fence '"$J" -s -x 5 log'
+	key C-z
+	prompt 148
+	is_stopped "$job"
+	is_stopped "$fence"
+	type_line fg
+	wait_until 20 got CONT
+	kill -s RTMIN+5 "$fence"
+	wait_until 20 got 'RTMIN+5'
+	assert_equal "$(signals CONT)" "$leader"
+	finish
+	prompt 5
+	assert_usable
+}
+
+@test "fence: the command reads from the terminal" {
+	shell
+	fence 'sh reader'
+	type_line hello
+	prompt 0
+	assert_equal "$(cat answer)" hello
+}
