@@ -65,7 +65,7 @@ enum report_outcome {
 /* The keeper fills in what it knows; the rest is 0, -1 or "". */
 struct report_event {
 	enum report_type type;
-	const char	*reason;	/* literal: the same in both processes */
+	const char	*reason;	/* a literal: both processes have it */
 	int		 status;	/* exit status; -1: not yet */
 	enum report_refusal refusal;	/* of NOT_RUN and DONE */
 	enum report_outcome outcome;	/* of END */
