@@ -151,16 +151,17 @@ test_losses(void)
 		{ LEASERUN_LOSS_FORCED, true, true, "forced" },
 		{ LEASERUN_LOSS_NONE, true, false, "unknown" },
 	};
-	size_t i, j, same = 0;
+	enum loss_reason r, other;
+	size_t i, same = 0;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		is_str(loss_name(loss_by_store(cases[i].loss, cases[i].early,
 		    cases[i].paused)), cases[i].name, "loss %d early %d paused "
 		    "%d", cases[i].loss, cases[i].early, cases[i].paused);
-	for (i = 0; i < LOSS_REASONS; i++) {
-		for (j = 0; j < i; j++)
-			same += strcmp(loss_name(i), loss_name(j)) == 0 ||
-			    strcmp(loss_text(i), loss_text(j)) == 0;
+	for (r = 0; r < LOSS_REASONS; r++) {
+		for (other = 0; other < r; other++)
+			same += strcmp(loss_name(r), loss_name(other)) == 0 ||
+			    strcmp(loss_text(r), loss_text(other)) == 0;
 	}
 	is_int((intmax_t)same, 0, "no two reasons alike");
 }
