@@ -304,16 +304,20 @@ writer() {
 	assert_event end '.status == 79 and .outcome == "lost"'
 }
 
-@test "the keeper is killed: its end is told nevertheless" {
-	local keeper
+@test "the keeper is killed: its end is told nevertheless, at once" {
+	local keeper guard
 
 	bg "$LEASERUN" run --events e --metrics m.prom job sh -c \
-	    'echo >up; exec sleep 1000'
+	    'trap "" TERM; echo >up; while :; do sleep 0.1; done'
 	keeper=$!
 	wait_until 10 test -s up
+	guard=$(guard "$keeper")
 	kill -KILL "$keeper"
 	assert_ends 137 "$keeper"
-	wait_until 10 has_event end
+	wait_until 5 has_event end
+	# It has its grace still, and no part in this.
+	is_alive "$guard"
+	kill -KILL "$guard"
 	assert_event end '.status == null and .outcome == "died" and
 	    .token > 0'
 	wait_until 10 all_gone
@@ -455,12 +459,12 @@ writer() {
 	local start
 
 	(umask 077; tell 0 job sh -c 'cp m.prom during; exit 0')
+	assert_equal "$(stat -c %a m.prom)" 644
 	tell 0 job true
 	tell 5 job sh -c 'exit 5'
 	assert_value runs_total 2 'outcome="success"'
 	assert_value runs_total 1 'outcome="failure"'
 	assert_value last_exit_status 5
-	assert_equal "$(stat -c %a m.prom)" 644
 	start=$(value last_start_timestamp_seconds)
 	awk -v t="$start" -v now="$(date +%s)" \
 	    'BEGIN { exit !(now - t < 60 && t - now < 60) }'
@@ -612,6 +616,21 @@ writer() {
 	assert_equal "$(wc -w <"/proc/$!/task/$!/children")" 1
 	echo >go
 	assert_ends 0 $!
+}
+
+@test "as process 1, and inside another run" {
+	timeout 20 unshare --fork --pid --mount-proc "$LEASERUN" run \
+	    --events e --metrics m.prom job sh -c 'exit 7' 3>&- || status=$?
+	assert_equal "$status" 7
+	assert_equal "$(names)" "acquired released end"
+	assert_value runs_total 1 'outcome="failure"'
+	rm e
+	run_tool 7 run --events e outer "$LEASERUN" run --events e inner \
+	    sh -c 'exit 7'
+	assert_equal "$(jq -r '"\(.name) \(.event)"' e | paste -sd ,)" \
+	    "$(printf '%s,' 'outer acquired' 'inner acquired' \
+	    'inner released' 'inner end' 'outer released')outer end"
+	assert_equal "$stderr" ""
 }
 
 @test "--log syslog sends fields to the journal" {
