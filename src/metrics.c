@@ -78,17 +78,30 @@ path_beside(const struct metrics *m, const char *suffix, char path[PATH_MAX])
 
 /* A lock needs no right to write, so that users can share the file. */
 static int
-lock(const struct metrics *m)
+open_lock(const struct metrics *m)
 {
-	int64_t until = time_add(now_ns(), LOCK_PATIENCE);
 	char path[PATH_MAX];
-	int fd, error;
+	struct stat st;
+	int fd;
 
 	if (path_beside(m, ".lock", path) == -1)
 		return -1;
 	fd = open(path, O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK |
 	    O_CLOEXEC, 0644);
-	if (fd == -1)
+	/* Whatever the umask of the first one was. */
+	if (fd != -1 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	    st.st_uid == geteuid() && (st.st_mode & 0444) != 0444)
+		fchmod(fd, 0644);
+	return fd;
+}
+
+static int
+lock(const struct metrics *m)
+{
+	int64_t until = time_add(now_ns(), LOCK_PATIENCE);
+	int fd, error;
+
+	if ((fd = open_lock(m)) == -1)
 		return -1;
 	while (flock(fd, LOCK_EX | LOCK_NB) == -1) {
 		error = errno;
@@ -256,12 +269,11 @@ metrics_check(struct metrics *m, char *error, size_t size)
 		    "regular file; name another one", m->run->metrics);
 		return -1;
 	}
-	if (path_beside(m, ".lock", path) == -1 ||
-	    (fd = open(path, O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK |
-	    O_CLOEXEC, 0644)) == -1)
+	if ((fd = open_lock(m)) == -1)
 		goto bad;
 	close(fd);
 	/* The lock may be there already; the rest needs the directory. */
+	path_beside(m, "", path);
 	if ((slash = strrchr(path, '/')) == NULL)
 		strcpy(path, ".");
 	else

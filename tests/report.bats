@@ -459,7 +459,7 @@ writer() {
 	local start
 
 	(umask 077; tell 0 job sh -c 'cp m.prom during; exit 0')
-	assert_equal "$(stat -c %a m.prom)" 644
+	assert_equal "$(stat -c %a m.prom m.prom.lock)" "$(printf '644\n644')"
 	tell 0 job true
 	tell 5 job sh -c 'exit 5'
 	assert_value runs_total 2 'outcome="success"'
