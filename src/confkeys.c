@@ -58,9 +58,9 @@ const struct key conf_keys[] = {
 	    AT(complain_after), 0, FOREVER,
 	    "warn when blocked longer by one holder (inf)" },
 	{ "events", 0, "FILE", CONF_RUN, true, KEY_TEXT, AT(events),
-	    0, 0, "not yet: append events as JSON lines" },
+	    0, 0, "append events as JSON lines" },
 	{ "metrics", 0, "FILE", CONF_RUN, true, KEY_TEXT, AT(metrics),
-	    0, 0, "not yet: write a Prometheus textfile" },
+	    0, 0, "keep metrics in a Prometheus textfile" },
 
 	{ "json", 0, NULL, CONF_STATUS, false, KEY_FLAG, AT(json),
 	    0, 0, "print JSON" },

@@ -8,7 +8,9 @@
 
 #include "giveback.h"
 #include "log.h"
+#include "loss.h"
 #include "once.h"
+#include "report.h"
 #include "signals.h"
 #include "timeutil.h"
 #include "util.h"
@@ -19,8 +21,8 @@
 /* For so many ttls it is tried to record that the job is done. */
 #define RECORD_TTLS	10
 
-static int
-exit_number(int status)
+int
+giveback_number(int status)
 {
 	return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) :
 	    WEXITSTATUS(status);
@@ -30,7 +32,7 @@ static struct leaserun_end
 make_end(const struct giveback *g, int status)
 {
 	struct leaserun_end end = {
-		.status = exit_number(status), .ran = g->ran,
+		.status = giveback_number(status), .ran = g->ran,
 		.ran_ns = g->ran_ns,
 	};
 
@@ -106,11 +108,15 @@ tell_failure(const struct giveback *g, const struct leaserun_end *end,
     enum leaserun_result result, int status)
 {
 	if (result == LEASERUN_LOST) {
+		account_lost(g->account, account_pause(g->account) > 0 ?
+		    LOSS_OWN_PAUSE : LOSS_UNKNOWN, "");
 		log_error("'%s': the lease (token %" PRIu64 ") was not ours "
 		    "any more when it was released", g->s->shown,
 		    g->lease->token);
 		return W_EXITCODE(g->s->conf->lost_exit_code, 0);
 	}
+	report_plain(g->s->report, EVENT_RELEASE_FAILED,
+	    g->store->plugin.error);
 	if (end->once_key != NULL) {
 		log_error("'%s': the command succeeded, but that it is done "
 		    "for %s could not be recorded: %s", g->s->shown,
@@ -138,6 +144,7 @@ giveback(struct giveback *g, int status)
 		    RELEASE_BOUND), g->deadline), status);
 	if (result != LEASERUN_OK)
 		return tell_failure(g, &end, result, status);
+	report_plain(g->s->report, EVENT_RELEASED, NULL);
 	if (end.once_key != NULL)
 		log_info("'%s': released, done for %s", g->s->shown,
 		    g->s->once_shown);

@@ -15,6 +15,7 @@
 #include "leave.h"
 #include "log.h"
 #include "proc.h"
+#include "report.h"
 #include "signals.h"
 #include "timeutil.h"
 #include "util.h"
@@ -60,6 +61,16 @@ job_end(struct job *j, int signo, enum end_reason reason)
 		j->check_guard_at = time_add(now_ns(), GUARD_PATIENCE);
 }
 
+static void
+report_ending(const struct job *j, bool is_kill, const char *reason)
+{
+	struct report_event event = report_event(j->s->report,
+	    is_kill ? EVENT_KILL : EVENT_TERM);
+
+	event.reason = reason;
+	report_send(j->s->report, &event);
+}
+
 /* From here on the job is ours to kill; the guard is waited for first. */
 static void
 take_over(struct job *j, const char *why)
@@ -74,6 +85,7 @@ take_over(struct job *j, const char *why)
 		j->reason = END_DEADLINE;
 	if (j->failure == 0)
 		j->failure = EXIT_INTERNAL;
+	report_ending(j, true, "guard");
 	log_error("'%s': the guard %s, ending the command", j->s->shown, why);
 }
 
@@ -199,6 +211,19 @@ on_failed(struct job *j, enum link_failure failure, int error)
 	}
 }
 
+/* For programs, like those of loss.h. */
+static const char *
+reason_name(enum end_reason reason)
+{
+	static const char *const names[END_REASONS] = {
+		[END_LEFTOVERS] = "leftovers", [END_REVOKED] = "revoked",
+		[END_MAX_RUN] = "max_run", [END_DEADLINE] = "deadline",
+		[END_LOST] = "lost",
+	};
+
+	return names[reason] == NULL ? "stopped" : names[reason];
+}
+
 static const char *
 reason_text(enum end_reason reason)
 {
@@ -228,6 +253,8 @@ on_ending(struct job *j, const struct link_msg *msg)
 		j->is_killing = true;
 		j->check_guard_at = time_add(now_ns(), GUARD_LINGER);
 	}
+	j->ending = (enum end_reason)msg->reason;
+	report_ending(j, is_kill, reason_name(j->ending));
 	if (msg->reason == END_LEFTOVERS)
 		log_info("'%s': %s to all: %s", j->s->shown,
 		    is_kill ? "SIGKILL" : "SIGTERM", text);

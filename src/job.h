@@ -22,6 +22,7 @@ struct job {
 	pid_t		 command;
 	int		 status;	/* wait status */
 	enum end_reason	 reason;
+	enum end_reason	 ending;	/* why the guard said that it does */
 	int		 failure;	/* exit status instead, or 0 */
 	pid_t		 survivor;	/* may not be killed; 0: none */
 	int		 empty_listings;	/* in a row */

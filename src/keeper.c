@@ -9,15 +9,18 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "account.h"
 #include "giveback.h"
 #include "job.h"
 #include "keeper.h"
 #include "leave.h"
 #include "log.h"
 #include "plugin.h"
+#include "report.h"
 #include "signals.h"
 #include "store.h"
 #include "timeutil.h"
@@ -34,6 +37,7 @@ struct keeper {
 	struct store	 store;
 	struct leaserun_lease lease;
 	struct job	 job;
+	struct account	 account;
 	int		 timer;
 	int64_t		 ttl;		/* granted; 0: does not expire */
 	int64_t		 deadline;
@@ -68,6 +72,7 @@ confirm(struct keeper *k, int64_t sent, int64_t ttl)
 		atomic_store(&k->s->page->deadline, deadline);
 	}
 	k->next_renew = time_add(sent, k->conf->renew_every);
+	account_confirm(&k->account, sent, k->ttl);
 	job_expect(&k->job, kill_at(k));
 }
 
@@ -91,13 +96,17 @@ note_failure(struct keeper *k)
 	int64_t now, wait;
 	char left[32];
 
+	now = now_ns();
+	account_failed(&k->account, k->backoff == 0,
+	    k->deadline == TIME_NEVER ? -1 : time_later(0, term_at(k) - now),
+	    k->store.plugin.error);
 	if (k->backoff == 0) {
 		k->backoff = BACKOFF_MIN;
 		if (k->deadline == TIME_NEVER)
 			log_warning("'%s': cannot renew the lease, trying "
 			    "again: %s", k->s->shown, k->store.plugin.error);
 		else {
-			duration_format((time_later(0, term_at(k) - now_ns()) /
+			duration_format((time_later(0, term_at(k) - now) /
 			    NS_PER_MS) * NS_PER_MS, left, sizeof(left));
 			log_warning("'%s': cannot renew the lease, trying "
 			    "again for %s: %s", k->s->shown, left,
@@ -114,22 +123,22 @@ note_failure(struct keeper *k)
 	k->next_renew = time_add(now, wait);
 }
 
-static const char *
-loss_text(enum leaserun_loss loss)
+/* The store's answer or, without one, what was amiss with it. */
+static void
+tell_loss(struct keeper *k, enum loss_reason reason, const char *error)
 {
-	switch (loss) {
-	case LEASERUN_LOSS_EXPIRED:
-		return "it ran out at the store";
-	case LEASERUN_LOSS_TAKEN:
-		return "another holder has it";
-	case LEASERUN_LOSS_DELETED:
-		return "its record was removed or replaced";
-	case LEASERUN_LOSS_FORCED:
-		return "it was freed by revoke --force";
-	case LEASERUN_LOSS_NONE:
-		break;
+	char paused[48] = "", text[32];
+
+	if (!account_lost(&k->account, reason, error))
+		return;
+	if (reason == LOSS_OWN_PAUSE) {
+		duration_format(account_pause(&k->account) / NS_PER_MS *
+		    NS_PER_MS, text, sizeof(text));
+		snprintf(paused, sizeof(paused), ", for %s", text);
 	}
-	return "the store says it is not ours";
+	log_error("'%s': the lease (token %" PRIu64 ") is lost: %s%s%s%s",
+	    k->s->shown, k->lease.token, loss_text(reason), paused,
+	    *error == '\0' ? "" : ": ", error);
 }
 
 /* "Not yours": the job has to be gone at once. */
@@ -139,8 +148,8 @@ note_loss(struct keeper *k, enum leaserun_loss loss)
 	k->is_lost = true;
 	k->next_renew = TIME_NEVER;
 	job_end(&k->job, SIGKILL, END_LOST);
-	log_error("'%s': the lease (token %" PRIu64 ") is lost: %s",
-	    k->s->shown, k->lease.token, loss_text(loss));
+	tell_loss(k, loss_by_store(loss, now_ns() < k->deadline,
+	    account_pause(&k->account) > 0), "");
 }
 
 static void
@@ -150,6 +159,7 @@ note_revoked(struct keeper *k)
 		return;
 	k->is_revoked = true;
 	job_end(&k->job, SIGTERM, END_REVOKED);
+	report_plain(k->s->report, EVENT_REVOKED, NULL);
 	log_warning("'%s': the lease is being revoked, ending the command",
 	    k->s->shown);
 }
@@ -168,11 +178,12 @@ renew(struct keeper *k)
 	signals_renewed();
 	switch (result) {
 	case LEASERUN_OK:
+		confirm(k, renewal.sent_ns, renewal.ttl_ns);
+		account_renewed(&k->account, k->deadline, k->backoff != 0);
 		if (k->backoff != 0)
 			log_warning("'%s': the lease is renewed again",
 			    k->s->shown);
 		k->backoff = 0;
-		confirm(k, renewal.sent_ns, renewal.ttl_ns);
 		if (renewal.revoke)
 			note_revoked(k);
 		break;
@@ -210,6 +221,7 @@ wait_for_events(struct keeper *k)
 		at = time_earlier(at, k->next_renew);
 	timer_arm(k->timer, at);
 	poll(fds, 3, -1);
+	account_woke(&k->account, at, now_ns(), term_at(k));
 	timer_clear(k->timer);
 	signals_clear();
 	if ((signo = signals_take_stop()) != 0)
@@ -227,6 +239,19 @@ is_hopeless(const struct keeper *k, int64_t now)
 	    (now >= k->deadline || k->is_lost);
 }
 
+/* The guard ends the job since nothing was confirmed in time. */
+static void
+note_deadline(struct keeper *k)
+{
+	if (k->job.ending != END_DEADLINE && k->job.reason != END_DEADLINE)
+		return;
+	if (account_pause(&k->account) > 0)
+		tell_loss(k, LOSS_OWN_PAUSE, "");
+	else
+		tell_loss(k, LOSS_OUTAGE, k->backoff == 0 ? "" :
+		    k->store.plugin.error);
+}
+
 /*
  * The order inside one wake-up: the deadline, the guard, its messages, then the
  * store, which may block.
@@ -242,6 +267,7 @@ hold(struct keeper *k)
 		now = now_ns();
 		is_due = may_renew(k, now) && now >= k->next_renew;
 		job_look(&k->job, now, is_due);
+		note_deadline(k);
 		if (k->job.is_ended || is_hopeless(k, now))
 			break;
 		if (is_due)
@@ -344,7 +370,8 @@ finish(struct keeper *k, int status)
 {
 	struct giveback g = {
 		.s = k->s, .store = &k->store, .lease = &k->lease,
-		.deadline = k->deadline, .ran = k->job.is_started,
+		.account = &k->account, .deadline = k->deadline,
+		.ran = k->job.is_started,
 	};
 
 	if (k->is_lost)
@@ -361,25 +388,42 @@ run_with_lease(struct keeper *k, const struct leaserun_grant *grant)
 
 	k->lease.token = grant->token;
 	confirm(k, grant->sent_ns, grant->ttl_ns);
+	account_acquired(&k->account, grant, k->deadline);
 	log_info("'%s': acquired, token %" PRIu64, k->s->shown, grant->token);
-	if (grant->took_over)
+	if (grant->took_over) {
+		report_other(k->s->report, EVENT_TOOK_OVER,
+		    &grant->previous);
 		log_warning("'%s': took over from '%s' (host '%s', token %"
 		    PRIu64 "), which ended without releasing", k->s->shown,
 		    grant->previous.label, grant->previous.host,
 		    grant->previous.token);
+	}
 	if ((status = start(k, grant)) != 0) {
 		status = W_EXITCODE(status, 0);
 		k->job.is_ended = true;
 		return finish(k, status);
 	}
 	hold(k);
-	if (k->job.reason == END_DEADLINE && k->backoff != 0)
-		log_error("'%s': the lease (token %" PRIu64 ") could not be "
-		    "renewed: %s", k->s->shown, k->lease.token,
-		    k->store.plugin.error);
 	if (is_hopeless(k, now_ns()) && !k->job.is_ended)
 		return W_EXITCODE(k->conf->lost_exit_code, 0);
 	return finish(k, outcome(k));
+}
+
+/* How the run ended, for the reports. */
+static enum report_outcome
+outcome_kind(const struct keeper *k, int status)
+{
+	if (k->account.is_lost)
+		return OUTCOME_LOST;
+	if (k->job.reason == END_REVOKED)
+		return OUTCOME_REVOKED;
+	if (k->job.failure == EXIT_INTERNAL && k->job.is_taken_over)
+		return OUTCOME_INTERNAL;
+	if (!k->job.is_started)
+		return OUTCOME_NOT_STARTED;
+	if (k->job.reason == END_MAX_RUN)
+		return OUTCOME_MAX_RUN;
+	return status == 0 ? OUTCOME_SUCCESS : OUTCOME_FAILURE;
 }
 
 int
@@ -395,15 +439,20 @@ keeper_run(const struct keeper_setup *s)
 	int status;
 
 	job_init(&k.job, s);
+	account_init(&k.account, s->report);
 	if (signals_init(s->link, s->guard, s->page, s->exempt) == -1 ||
 	    (k.timer = timer_open()) == -1) {
 		log_error("cannot prepare the run: %s%s", strerror(errno),
 		    limit_hint(errno));
+		report_refused(s->report, EXIT_INTERNAL);
 		return W_EXITCODE(EXIT_INTERNAL, 0);
 	}
-	if (store_acquire(&k.store, s, &grant, &status))
+	if (store_acquire(&k.store, s, &grant, &status)) {
 		status = run_with_lease(&k, &grant);
-	else {
+		account_end(&k.account, outcome_kind(&k, status),
+		    giveback_number(status), k.job.is_started ?
+		    now_ns() - k.job.started_at : -1);
+	} else {
 		status = W_EXITCODE(status, 0);
 		k.job.is_ended = true;
 	}

@@ -9,6 +9,7 @@
 
 #include "conf.h"
 #include "guard.h"
+#include "report.h"
 #include "tree.h"
 
 /* All owned by the caller, valid while the keeper runs. */
@@ -25,6 +26,7 @@ struct keeper_setup {
 	pid_t		 guard;
 	struct deadline_page *page;
 	struct tree_exempt *exempt;	/* children from before */
+	struct report	*report;
 };
 
 /*

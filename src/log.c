@@ -16,15 +16,18 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include "journal.h"
 #include "log.h"
+#include "util.h"
 
 /* Within what a pipe takes in one piece. */
 #define LINE_SIZE	2048
 
 static enum log_level level = LOG_LEVEL_WARNING;
 static int sink = -1;
-static bool to_socket, to_syslog, must_poll;
+static bool to_socket, to_syslog, to_journal, must_poll;
 static unsigned long dropped;
+static struct journal_fields about;	/* the event: of the next message */
 
 enum log_level
 log_level(void)
@@ -61,6 +64,10 @@ open_syslog(void)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 
+	sink = journal_open();
+	to_journal = sink != -1;
+	if (to_journal)
+		return;
 	strcpy(sun.sun_path, "/dev/log");
 	sink = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (sink != -1 && connect(sink, (struct sockaddr *)&sun,
@@ -68,6 +75,22 @@ open_syslog(void)
 		close(sink);
 		sink = -1;
 	}
+}
+
+void
+log_about(const char *name, const char *owner, const char *run_id)
+{
+	about.name = name;
+	about.owner = owner;
+	about.run_id = run_id;
+}
+
+void
+log_event(const char *event, uint64_t token)
+{
+	about.event = event;
+	if (token != 0)
+		about.token = token;
 }
 
 int
@@ -90,17 +113,22 @@ has_room(void)
 	return poll(&p, 1, 0) == 1 && (p.revents & POLLOUT) != 0;
 }
 
+static void
+open_sink(void)
+{
+	if (sink != -1)
+		return;
+	if (to_syslog)
+		open_syslog();
+	else
+		open_stderr();
+}
+
 static bool
 put_line(const char *line, size_t len)
 {
 	ssize_t n;
 
-	if (sink == -1) {
-		if (to_syslog)
-			open_syslog();
-		else
-			open_stderr();
-	}
 	if (sink == -1)
 		return false;
 	if (to_socket || to_syslog)
@@ -144,30 +172,45 @@ prefix(char *line, size_t size, int priority)
 	return n < 0 ? 0 : (size_t)n;
 }
 
-static void __attribute__((format(printf, 2, 0)))
-emit(int priority, const char *fmt, va_list ap)
+/* The text as the sink wants it: a line, or the journal's fields. */
+static bool
+put_text(int priority, const char *text)
 {
-	char line[LINE_SIZE], note[96];
-	size_t used, len;
-	int n;
+	char line[LINE_SIZE + 1024];
+	size_t len;
 
-	if (dropped > 0) {
-		used = prefix(note, sizeof(note), LOG_WARNING);
-		snprintf(note + used, sizeof(note) - used,
-		    "%lu messages could not be written\n", dropped);
-		if (put_line(note, strlen(note)))
-			dropped = 0;
+	open_sink();
+	if (to_journal)
+		len = journal_format(line, sizeof(line), priority, text,
+		    &about);
+	else {
+		len = prefix(line, LINE_SIZE, priority);
+		text_copy(line + len, LINE_SIZE - 1 - len, text);
+		len = strlen(line);
+		if (!to_syslog)
+			line[len++] = '\n';
 	}
-	used = prefix(line, sizeof(line) - 1, priority);
-	n = vsnprintf(line + used, sizeof(line) - 1 - used, fmt, ap);
-	if (n < 0)
-		return;
-	escape(line + used);
-	len = strlen(line);
-	if (!to_syslog)
-		line[len++] = '\n';
-	if (!put_line(line, len))
-		dropped++;
+	return put_line(line, len);
+}
+
+static void __attribute__((format(printf, 3, 0)))
+emit(enum log_level wanted, int priority, const char *fmt, va_list ap)
+{
+	char text[LINE_SIZE], note[64];
+
+	if (level >= wanted &&
+	    vsnprintf(text, sizeof(text), fmt, ap) >= 0) {
+		if (dropped > 0) {
+			snprintf(note, sizeof(note),
+			    "%lu messages could not be written", dropped);
+			if (put_text(LOG_WARNING, note))
+				dropped = 0;
+		}
+		escape(text);
+		if (!put_text(priority, text))
+			dropped++;
+	}
+	about.event = NULL;
 }
 
 void
@@ -176,7 +219,7 @@ log_error(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	emit(LOG_ERR, fmt, ap);
+	emit(LOG_LEVEL_ERROR, LOG_ERR, fmt, ap);
 	va_end(ap);
 }
 
@@ -185,10 +228,8 @@ log_warning(const char *fmt, ...)
 {
 	va_list ap;
 
-	if (level < LOG_LEVEL_WARNING)
-		return;
 	va_start(ap, fmt);
-	emit(LOG_WARNING, fmt, ap);
+	emit(LOG_LEVEL_WARNING, LOG_WARNING, fmt, ap);
 	va_end(ap);
 }
 
@@ -197,10 +238,8 @@ log_notice(const char *fmt, ...)
 {
 	va_list ap;
 
-	if (level < LOG_LEVEL_WARNING)
-		return;
 	va_start(ap, fmt);
-	emit(LOG_NOTICE, fmt, ap);
+	emit(LOG_LEVEL_WARNING, LOG_NOTICE, fmt, ap);
 	va_end(ap);
 }
 
@@ -209,10 +248,8 @@ log_info(const char *fmt, ...)
 {
 	va_list ap;
 
-	if (level < LOG_LEVEL_INFO)
-		return;
 	va_start(ap, fmt);
-	emit(LOG_INFO, fmt, ap);
+	emit(LOG_LEVEL_INFO, LOG_INFO, fmt, ap);
 	va_end(ap);
 }
 
@@ -221,9 +258,7 @@ log_debug(const char *fmt, ...)
 {
 	va_list ap;
 
-	if (level < LOG_LEVEL_DEBUG)
-		return;
 	va_start(ap, fmt);
-	emit(LOG_DEBUG, fmt, ap);
+	emit(LOG_LEVEL_DEBUG, LOG_DEBUG, fmt, ap);
 	va_end(ap);
 }

@@ -7,6 +7,8 @@
 #ifndef LOG_H
 #define LOG_H
 
+#include <stdint.h>
+
 enum log_level {
 	LOG_LEVEL_ERROR,
 	LOG_LEVEL_WARNING,
@@ -18,6 +20,13 @@ enum log_level {
 int	log_open(const char *target, enum log_level);
 
 enum log_level log_level(void);
+
+/*
+ * For the journal's fields; none of the text is copied.  An event is that of
+ * the next message, a token other than 0 is kept.
+ */
+void	log_about(const char *name, const char *owner, const char *run_id);
+void	log_event(const char *event, uint64_t token);
 
 /* Control characters in the text come out escaped. */
 void	log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -23,6 +23,7 @@
 #include "name.h"
 #include "once.h"
 #include "proc.h"
+#include "report.h"
 #include "run.h"
 #include "signals.h"
 #include "tree.h"
@@ -43,6 +44,8 @@ struct run {
 	struct deadline_page *page;
 	pid_t		 children[EXEMPT_MAX];
 	struct tree_exempt exempt;
+	char		*backend;	/* without a password */
+	struct report	 report;
 };
 
 static const char *const own_variables[] = {
@@ -114,16 +117,6 @@ read_operands(struct run *r, int argc, char *argv[], int first)
 	return 0;
 }
 
-/* Options that later parts of the contract need are not quietly ignored. */
-static int
-check_supported(const struct conf *conf)
-{
-	if (conf->events != NULL || conf->metrics != NULL)
-		return usage_error("not written yet:",
-		    conf->events != NULL ? "--events" : "--metrics");
-	return 0;
-}
-
 /* Label and random bits; the label alone is never the identity. */
 static int
 make_owner(struct run *r)
@@ -159,6 +152,21 @@ is_own_variable(const struct run *r, const char *entry)
 	    entry[len] == '=';
 }
 
+/* Before there are children, or a guard. */
+static int
+open_report(struct run *r)
+{
+	struct report_run about = {
+		.events = r->conf.events, .metrics = r->conf.metrics,
+		.name = r->shown, .label = r->conf.owner, .run_id = r->run_id,
+	};
+
+	r->backend = url_without_password(r->conf.backend);
+	about.backend = r->backend;
+	log_about(r->shown, r->conf.owner, r->run_id);
+	return report_open(&r->report, &about);
+}
+
 /* Digits to be filled in by the guard; the text after `=' is returned. */
 static char *
 make_room(char **slot, const char *name, const char *text)
@@ -173,7 +181,7 @@ static void
 make_environment(struct run *r, const char *chain)
 {
 	size_t n = 0, i;
-	char **env, ttl[32], *url;
+	char **env, ttl[32];
 
 	for (i = 0; environ[i] != NULL; i++)
 		;
@@ -182,14 +190,12 @@ make_environment(struct run *r, const char *chain)
 		if (!is_own_variable(r, environ[i]))
 			env[n++] = environ[i];
 	}
-	url = url_without_password(r->conf.backend);
 	env[n++] = xasprintf("LEASERUN_NAME=%s", r->shown);
 	env[n++] = xasprintf("LEASERUN_OWNER=%s", r->conf.owner);
 	env[n++] = xasprintf("LEASERUN_RUN_ID=%s", r->run_id);
 	env[n++] = xasprintf("LEASERUN_CHAIN=%s%s%s", chain,
 	    *chain == '\0' ? "" : " ", r->owner);
-	env[n++] = xasprintf("LEASERUN_BACKEND=%s", url);
-	free(url);
+	env[n++] = xasprintf("LEASERUN_BACKEND=%s", r->backend);
 	seconds_format(r->conf.ttl, ttl);
 	r->job.ttl_text = make_room(&env[n++], "LEASERUN_TTL", ttl);
 	r->job.token_text[0] = make_room(&env[n++], "LEASERUN_FENCE_TOKEN", "");
@@ -248,7 +254,7 @@ run(struct run *r, const char *chain)
 	struct keeper_setup s = {
 		.conf = &r->conf, .shown = r->shown, .name = r->name,
 		.owner = r->owner, .chain = chain, .command = r->argv[0],
-		.exempt = &r->exempt,
+		.exempt = &r->exempt, .report = &r->report,
 	};
 	char once[LEASERUN_KEY_SIZE], once_shown[ONCE_SHOWN_SIZE];
 	struct timespec ts;
@@ -269,6 +275,7 @@ run(struct run *r, const char *chain)
 	signals_block(&r->job.mask);
 	if ((s.guard = _Fork()) == 0) {
 		close(fds[0]);
+		report_leave(&r->report);
 		_exit(guard_run(fds[1], s.page, &r->job));
 	}
 	if (s.guard == -1) {
@@ -278,6 +285,7 @@ run(struct run *r, const char *chain)
 	close(fds[1]);
 	s.link = fds[0];
 	status = keeper_run(&s);
+	report_close(&r->report);
 	conf_free(&r->conf);
 	leave(status);
 }
@@ -305,10 +313,14 @@ cmd_run(int argc, char *argv[])
 	if (chain == NULL || !text_is_clean(chain))
 		chain = "";
 	if ((status = read_operands(&r, argc, argv, first)) != 0 ||
-	    (status = check_supported(&r.conf)) != 0 ||
 	    (status = make_owner(&r)) != 0 ||
-	    (status = prepare_job(&r)) != 0)
+	    (status = open_report(&r)) != 0)
 		return status;
-	make_environment(&r, chain);
-	return run(&r, chain);
+	if ((status = prepare_job(&r)) == 0) {
+		make_environment(&r, chain);
+		status = run(&r, chain);
+	}
+	report_refused(&r.report, status);
+	report_close(&r.report);
+	return status;
 }

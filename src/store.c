@@ -11,6 +11,7 @@
 
 #include "leave.h"
 #include "log.h"
+#include "report.h"
 #include "signals.h"
 #include "store.h"
 #include "timeutil.h"
@@ -158,6 +159,15 @@ is_in_chain(const char *chain, const char *owner)
 	return false;
 }
 
+/* The command is not run; why is said next. */
+static void
+refused(const struct store *st, enum report_refusal refusal, int status)
+{
+	st->s->report->waited_ns = now_ns() - st->wait_since;
+	report_refusal(st->s->report, refusal, status,
+	    st->is_held ? &st->holder : NULL, st->plugin.error);
+}
+
 static bool
 host_holder(const struct leaserun_host *host,
     const struct leaserun_entry *entry)
@@ -175,6 +185,7 @@ host_holder(const struct leaserun_host *host,
 		return false;
 	}
 	if (is_new) {
+		report_other(st->s->report, EVENT_BUSY, entry);
 		describe(entry, text, sizeof(text));
 		log_info("'%s': held by %s", st->s->shown, text);
 	}
@@ -246,6 +257,7 @@ skip(struct store *st)
 	char text[256];
 
 	if (st->is_outer) {
+		refused(st, REFUSED_OUTER, EXIT_USAGE);
 		log_error("'%s' is held by an outer run of this one, which "
 		    "would wait for itself; use another name", st->s->shown);
 		return EXIT_USAGE;
@@ -253,9 +265,11 @@ skip(struct store *st)
 	describe(&st->holder, text, sizeof(text));
 	if (conf->complain_after != TIME_NEVER && st->is_held &&
 	    st->holder.held_for_ms >= conf->complain_after / NS_PER_MS) {
+		refused(st, REFUSED_BLOCKED, EXIT_HELD);
 		log_error("'%s' has been blocked by %s", st->s->shown, text);
 		return EXIT_HELD;
 	}
+	refused(st, REFUSED_HELD, conf->conflict_exit_code);
 	if (conf->wait > 0)
 		log_info("'%s': not run, the wait ran out", st->s->shown);
 	else
@@ -268,6 +282,7 @@ static int
 refuse(struct store *st, enum leaserun_result result)
 {
 	if (result == LEASERUN_UNAVAILABLE && !fds_left(FDS_LEAST)) {
+		refused(st, REFUSED_INTERNAL, EXIT_INTERNAL);
 		log_error("'%s': the command is not started: %s%s",
 		    st->s->shown, st->plugin.error, limit_hint(EMFILE));
 		return EXIT_INTERNAL;
@@ -276,6 +291,7 @@ refuse(struct store *st, enum leaserun_result result)
 	case LEASERUN_HELD:
 		return skip(st);
 	case LEASERUN_DONE:
+		refused(st, REFUSED_DONE, EXIT_OK);
 		log_info("'%s': not run, it is done (%s)", st->s->shown,
 		    st->s->once_shown);
 		return EXIT_OK;
@@ -283,6 +299,7 @@ refuse(struct store *st, enum leaserun_result result)
 	case LEASERUN_INTERRUPTED:
 	case LEASERUN_OK:
 	case LEASERUN_LOST:
+		refused(st, REFUSED_UNAVAILABLE, EXIT_UNAVAILABLE);
 		log_error("'%s': the store cannot be reached or cannot "
 		    "answer, the command is not started: %s", st->s->shown,
 		    st->plugin.error);
@@ -291,6 +308,8 @@ refuse(struct store *st, enum leaserun_result result)
 	case LEASERUN_MISCONFIGURED:
 		break;
 	}
+	refused(st, result == LEASERUN_DENIED ? REFUSED_DENIED :
+	    REFUSED_MISCONFIGURED, plugin_exit_status(result));
 	log_error("'%s': %s", st->s->shown, st->plugin.error);
 	return plugin_exit_status(result);
 }
@@ -387,6 +406,7 @@ store_acquire(struct store *st, const struct keeper_setup *s,
 	setup_host(st, s);
 	gethostname(host, sizeof(host) - 1);
 	if ((st->timer = timer_open()) == -1) {
+		refused(st, REFUSED_INTERNAL, EXIT_INTERNAL);
 		log_error("cannot make a timer: %s%s", strerror(errno),
 		    limit_hint(errno));
 		*status = EXIT_INTERNAL;
@@ -411,10 +431,15 @@ store_acquire(struct store *st, const struct keeper_setup *s,
 	result = acquire(st, &request, grant);
 	st->is_acquiring = false;
 	st->progress_at = TIME_NEVER;
-	if (result == LEASERUN_OK)
+	if (result == LEASERUN_OK) {
+		s->report->waited_ns = now_ns() - st->wait_since;
 		return true;
+	}
 	*status = result == LEASERUN_INTERRUPTED ? st->leave :
 	    refuse(st, result);
+	if (result == LEASERUN_INTERRUPTED)
+		refused(st, st->leave == EXIT_INTERNAL ? REFUSED_INTERNAL :
+		    REFUSED_INTERRUPTED, *status);
 	if (result == LEASERUN_INTERRUPTED || result == LEASERUN_UNAVAILABLE)
 		abandon(st, *status);
 	return false;

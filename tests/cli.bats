@@ -277,15 +277,6 @@ hold() {
 	assert_lacks "$output" sEcret
 }
 
-@test "options that come later are refused, not ignored" {
-	for option in '--events e' \
-	    '--metrics m'; do
-		# shellcheck disable=SC2086
-		run_tool 64 run $option job -- touch started
-		[ ! -e started ]
-	done
-}
-
 @test "configuration, environment and command line count in this order" {
 	cat >leaserun.conf <<-'EOF'
 	ttl = 40s

@@ -1214,7 +1214,7 @@ refusals() {
 	terminate_cron
 	assert_succeeded 79
 	assert_matches "$(cat first)" \
-	    "the lease .* could not be renewed.*password authentication failed"
+	    "is lost.*could not be renewed.*password authentication failed"
 	[ "$(refusals)" -ge 2 ]
 	[ "$(refusals)" -le 15 ]
 }

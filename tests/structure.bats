@@ -11,15 +11,16 @@ allowed() {
 	case $1 in
 	src/main.c) echo "$all fence.h query.h run.h" ;;
 	src/run.[ch]) echo "$all run.h guard.h keeper.h leave.h link.h" \
-	    "proc.h signals.h tree.h" ;;
-	src/keeper.[ch]) echo "$all $abi giveback.h keeper.h guard.h job.h" \
-	    "leave.h plugin.h signals.h store.h tree.h" ;;
-	src/giveback.[ch]) echo "$all $abi giveback.h keeper.h signals.h" \
-	    "store.h" ;;
-	src/job.[ch]) echo "$all job.h keeper.h leave.h link.h proc.h signals.h" \
-	    "tree.h" ;;
+	    "proc.h report.h signals.h tree.h" ;;
+	src/keeper.[ch]) echo "$all $abi account.h giveback.h keeper.h" \
+	    "guard.h job.h leave.h loss.h plugin.h report.h signals.h" \
+	    "store.h tree.h" ;;
+	src/giveback.[ch]) echo "$all $abi account.h giveback.h keeper.h" \
+	    "loss.h report.h signals.h store.h" ;;
+	src/job.[ch]) echo "$all job.h keeper.h leave.h link.h proc.h" \
+	    "report.h signals.h tree.h" ;;
 	src/store.[ch]) echo "$all $abi store.h keeper.h leave.h plugin.h" \
-	    "signals.h" ;;
+	    "report.h signals.h" ;;
 	src/signals.[ch]) echo "signals.h guard.h leave.h link.h proc.h" \
 	    "timeutil.h tree.h util.h" ;;
 	src/guard.[ch]) echo "guard.h link.h proc.h timeutil.h tree.h util.h" ;;
@@ -38,7 +39,15 @@ allowed() {
 	src/once.[ch]) echo "$abi conf.h name.h once.h timeutil.h" ;;
 	src/conf*.[ch]) echo "$all $abi conf*.h" ;;
 	src/record.[ch]) echo "record.h" ;;
-	src/log.[ch]) echo "log.h util.h" ;;
+	src/account.[ch]) echo "account.h report.h loss.h timeutil.h util.h" ;;
+	src/report.[ch]) echo "$all $abi loss.h report.h writer.h" ;;
+	src/writer.[ch]) echo "events.h metrics.h report.h writer.h" ;;
+	src/events.[ch] | src/metrics.[ch] | src/promfile.[ch])
+		echo "name.h timeutil.h util.h events.h loss.h metrics.h" \
+		    "promfile.h report.h" ;;
+	src/loss.[ch]) echo "$abi loss.h" ;;
+	src/log.[ch]) echo "journal.h log.h util.h" ;;
+	src/journal.[ch]) echo "journal.h" ;;
 	src/name.[ch]) echo "name.h" ;;
 	src/timeutil.[ch]) echo "timeutil.h util.h" ;;
 	src/util.[ch]) echo "util.h" ;;
