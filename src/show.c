@@ -137,6 +137,9 @@ fill_row(char cells[COLUMNS][CELL_SIZE], const struct leaserun_entry *e)
 	decoded(e->name, cells[0], CELL_SIZE);
 	text_copy(cells[1], CELL_SIZE, e->orphaned ? "orphaned" :
 	    state_names[e->state]);
+	if (e->waiting > 0)
+		snprintf(cells[1], CELL_SIZE, "%s, %" PRId64 " waiting",
+		    state_names[e->state], e->waiting);
 	if (is_held && e->label[0] != '\0')
 		text_copy(cells[2], CELL_SIZE, clean(e->label));
 	if (is_held && e->pid > 0)

@@ -72,15 +72,17 @@ tell_progress(struct store *st)
 {
 	struct leaserun_entry e = st->holder;
 	char text[256], waited[32];
-	int64_t now = now_ns();
+	int64_t now = now_ns(), since = (now - st->heard_at) / NS_PER_MS;
 
 	if (!st->is_held)
 		return;
 	/* As it was told, and how long ago that is. */
 	if (e.held_for_ms >= 0)
-		e.held_for_ms += (now - st->heard_at) / NS_PER_MS;
-	if (e.state != LEASERUN_HOLDING)
-		e.expires_in_ms = -1;
+		e.held_for_ms += since;
+	if (e.expires_in_ms >= since)
+		e.expires_in_ms -= since;
+	else
+		e.expires_in_ms = e.state == LEASERUN_HOLDING ? 0 : -1;
 	describe(&e, text, sizeof(text));
 	log_notice("'%s': waiting for %s; held by %s", st->s->shown,
 	    human((now - st->wait_since) / NS_PER_MS, waited, sizeof(waited)),
