@@ -63,7 +63,7 @@ static const char table_sql[] =
     "  * interval '1 ms'),"
     " coalesce(max(l.token) FILTER (WHERE l.name = ''), 0),"
     " pg_relation_size(to_regclass($1))"
-    " FROM @ AS l WHERE strpos(l.name, ' ') = 0";
+    " FROM @ AS l WHERE l.state IS DISTINCT FROM 'done'";
 
 static void __attribute__((format(printf, 4, 5)))
 say(const struct report *r, enum leaserun_verdict verdict, const char *what,

@@ -13,11 +13,14 @@
 #define NS_PER_MS	INT64_C(1000000)
 
 /* All keys of a name: '!' comes after the blank. */
-#define OF_NAME(row)	row ".name > $1 || ' ' AND " row ".name < $1 || '!'"
+#define OF_NAME(row) \
+    row ".state = 'done' AND " row ".name > $1 || ' '" \
+    " AND " row ".name < $1 || '!'"
 
 /* name, key, period: this one, or a later one of the same period. */
 static const char look_sql[] =
-    "SELECT EXISTS (SELECT 1 FROM @ AS l WHERE l.name = $1 || ' ' || $2)"
+    "SELECT EXISTS (SELECT 1 FROM @ AS l WHERE l.state = 'done'"
+    "  AND l.name = $1 || ' ' || $2)"
     " OR ($3::bigint > 0 AND EXISTS (SELECT 1 FROM @ AS l WHERE "
     OF_NAME("l") " AND l.name > $1 || ' ' || $2 COLLATE \"C\""
     " AND l.ttl_ms = $3::bigint"

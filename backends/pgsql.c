@@ -181,7 +181,8 @@ const char pgsql_list[] =
     EPOCH("l.renewed_at") ", " EPOCH("l.expires_at") ", "
     EPOCH("l.hold_until") ", l.revoke_token, " EPOCH("l.ended_at") ","
     " l.end_status, l.ran_ms, " TYPES
-    " FROM @ AS l WHERE l.name <> '' AND strpos(l.name, ' ') = 0"
+    " FROM @ AS l WHERE l.name <> ''"
+    " AND l.state IS DISTINCT FROM 'done'"
     " AND ($1::text IS NULL OR l.name = $1) ORDER BY l.name";
 
 enum column {
