@@ -98,7 +98,8 @@ line_read(const char *text, size_t len, struct line *line)
 	unsigned int sum;
 	int start = 0, end = 0;
 
-	if (len >= sizeof(copy) || strlen(text) < len)
+	/* Not strlen(), which would read the whole file for each line. */
+	if (len >= sizeof(copy) || memchr(text, '\0', len) != NULL)
 		return false;
 	memcpy(copy, text, len);
 	copy[len] = '\0';
@@ -267,7 +268,11 @@ write_all(int fd, const char *text, size_t len, off_t at)
 	return 0;
 }
 
-/* What was cut off goes first; a failure leaves no half line behind. */
+/*
+ * What was cut off goes first; a failure leaves no half line behind.  The
+ * directory is synced every time: whoever made or replaced the file may have
+ * been killed before that.
+ */
 static enum leaserun_result
 append(const struct filedir *dir, int dirfd, int fd, const char *file,
     const struct lines *lines, const char *text, size_t len)
@@ -277,7 +282,7 @@ append(const struct filedir *dir, int dirfd, int fd, const char *file,
 	if ((lines->whole == lines->size ||
 	    ftruncate(fd, (off_t)lines->whole) == 0) &&
 	    write_all(fd, text, len, (off_t)lines->whole) == 0 &&
-	    fdatasync(fd) == 0 && (lines->size > 0 || fsync(dirfd) == 0))
+	    fdatasync(fd) == 0 && fsync(dirfd) == 0)
 		return LEASERUN_OK;
 	error = errno;
 	if (ftruncate(fd, (off_t)lines->whole) == -1)
@@ -368,7 +373,7 @@ record(const struct filedir *dir, int dirfd, const struct fileonce *o)
 	/* A try before this one may have written it already. */
 	result = find(dir, file, &lines, line.key, 0);
 	if (result == LEASERUN_DONE)
-		result = fdatasync(fd) == -1 ?
+		result = fdatasync(fd) == -1 || fsync(dirfd) == -1 ?
 		    filedir_fail(dir, "sync", file, errno) : LEASERUN_OK;
 	else if (result == LEASERUN_OK)
 		result = append(dir, dirfd, fd, file, &lines, text,
