@@ -160,6 +160,21 @@ load(const struct filedir *dir, int fd, const char *file, struct lines *lines)
 	return LEASERUN_OK;
 }
 
+/* A repair that forgets no other key. */
+static enum leaserun_result
+damaged(const struct filedir *dir, const char *file, const struct lines *lines,
+    size_t pos)
+{
+	size_t i, n = 1;
+
+	for (i = 0; i < pos; i++)
+		n += lines->text[i] == '\n';
+	dir->host->error(dir->host, "line %zu of '%s/%s' is damaged, so it is "
+	    "not known what is done; look at what it says, and remove it: sed "
+	    "-i %zud '%s/%s'", n, dir->path, file, n, dir->path, file);
+	return LEASERUN_MISCONFIGURED;
+}
+
 /*
  * The line at *pos, which moves on.  OK with *found, or MISCONFIGURED: one
  * that is damaged may be the one that matters.
@@ -179,11 +194,7 @@ next(const struct filedir *dir, const char *file, const struct lines *lines,
 	*pos += len + 1;
 	if (line_read(text, len, line))
 		return LEASERUN_OK;
-	dir->host->error(dir->host, "'%s/%s' is damaged at byte %zu, so what "
-	    "is done is not known; look which keys 'leaserun status --once' "
-	    "should show, and move the file away", dir->path, file,
-	    *pos - len - 1);
-	return LEASERUN_MISCONFIGURED;
+	return damaged(dir, file, lines, *pos - len - 1);
 }
 
 static enum leaserun_result
