@@ -183,12 +183,13 @@ static enum leaserun_result
 next(const struct filedir *dir, const char *file, const struct lines *lines,
     size_t *pos, struct line *line, bool *found)
 {
-	const char *text = lines->text + *pos;
+	const char *text;
 	size_t len;
 
 	*found = *pos < lines->whole;
 	if (!*found)
-		return LEASERUN_OK;
+		return LEASERUN_OK;	/* there may be no text at all */
+	text = lines->text + *pos;
 	len = (size_t)((const char *)memchr(text, '\n', lines->whole - *pos) -
 	    text);
 	*pos += len + 1;
