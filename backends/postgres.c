@@ -147,6 +147,7 @@ postgres_run(struct postgres *p, const struct pgstatement *s, unsigned int n,
 	bool has_memory = true;
 	unsigned int i;
 
+	memset(res, 0, n * sizeof(*res));
 	for (i = 0; i < n; i++) {
 		texts[i] = pgsql_for(s[i].sql, p->url.table);
 		has_memory = has_memory && texts[i] != NULL;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "leave.h"
+#include "holder.h"
 #include "log.h"
 #include "report.h"
 #include "signals.h"
@@ -32,41 +33,6 @@
 static const char hangs[] =
     "leaserun: the store's library does not come back, giving up\n";
 
-/* Whole seconds, or milliseconds below one, for people. */
-static const char *
-human(int64_t ms, char *buf, size_t size)
-{
-	duration_format((ms < 1000 ? ms : ms - ms % 1000) * NS_PER_MS, buf,
-	    size);
-	return buf;
-}
-
-/* "'LABEL' (host 'HOST', pid N), for 3m, free in at most 20s" */
-static void
-describe(const struct leaserun_entry *e, char *text, size_t size)
-{
-	char held[32], left[32];
-	size_t used;
-
-	if (e->state == LEASERUN_HOLDING) {
-		snprintf(text, size, "--min-hold of '%s' (token %" PRIu64 "), "
-		    "for %s more", e->label, e->token,
-		    human(e->expires_in_ms, left, sizeof(left)));
-		return;
-	}
-	snprintf(text, size, "'%s' (host '%s', pid %" PRId64 ", token %" PRIu64
-	    ")", e->label, e->host, e->pid, e->token);
-	used = strlen(text);
-	if (e->held_for_ms >= 0)
-		snprintf(text + used, size - used, " for %s",
-		    human(e->held_for_ms, held, sizeof(held)));
-	used = strlen(text);
-	if (e->expires_in_ms >= 0)
-		snprintf(text + used, size - used,
-		    ", free in at most %s unless renewed",
-		    human(e->expires_in_ms, left, sizeof(left)));
-}
-
 static void
 tell_progress(struct store *st)
 {
@@ -83,9 +49,9 @@ tell_progress(struct store *st)
 		e.expires_in_ms -= since;
 	else
 		e.expires_in_ms = e.state == LEASERUN_HOLDING ? 0 : -1;
-	describe(&e, text, sizeof(text));
+	holder_describe(&e, text, sizeof(text));
 	log_notice("'%s': waiting for %s; held by %s", st->s->shown,
-	    human((now - st->wait_since) / NS_PER_MS, waited, sizeof(waited)),
+	    holder_duration((now - st->wait_since) / NS_PER_MS, waited, sizeof(waited)),
 	    text);
 }
 
@@ -188,7 +154,7 @@ host_holder(const struct leaserun_host *host,
 	}
 	if (is_new) {
 		report_other(st->s->report, EVENT_BUSY, entry);
-		describe(entry, text, sizeof(text));
+		holder_describe(entry, text, sizeof(text));
 		log_info("'%s': held by %s", st->s->shown, text);
 	}
 	return st->s->conf->wait > 0;
@@ -264,7 +230,7 @@ skip(struct store *st)
 		    "would wait for itself; use another name", st->s->shown);
 		return EXIT_USAGE;
 	}
-	describe(&st->holder, text, sizeof(text));
+	holder_describe(&st->holder, text, sizeof(text));
 	if (conf->complain_after != TIME_NEVER && st->is_held &&
 	    st->holder.held_for_ms >= conf->complain_after / NS_PER_MS) {
 		refused(st, REFUSED_BLOCKED, EXIT_HELD);
@@ -479,9 +445,10 @@ store_release(struct store *st, const struct leaserun_lease *lease,
 		/*
 		 * The lease is confirmed still: if it is somebody else's, then
 		 * it was our first try that gave it away, without an answer.
+		 * Or it was freed by force, so a record is looked for.
 		 */
 		if (result == LEASERUN_LOST && is_repeated &&
-		    now_ns() < deadline)
+		    end->once_key == NULL && now_ns() < deadline)
 			return LEASERUN_OK;
 		if (result == LEASERUN_OK || result == LEASERUN_LOST ||
 		    time_add(now_ns(), backoff) >= deadline)

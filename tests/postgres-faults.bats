@@ -1409,3 +1409,38 @@ read_only() {
 	run grep -a s3cr3t everything
 	assert_equal "$output" ""
 }
+
+@test "--once-per: a clock that is off by more than a tenth is refused" {
+	local clock
+
+	clock_server
+	for clock in +8 -8 +1d -1d; do
+		clock_is "$clock"
+		run_tool 78 run "${FAKE[@]}" --once-per 1m job -- touch ran
+		assert_contains "$stderr" \
+		    "more than a tenth of the period of --once-per; set it"
+		case $clock in
+		+*) assert_contains "$stderr" "behind the server's" ;;
+		-*) assert_contains "$stderr" "ahead of the server's" ;;
+		esac
+	done
+	[ ! -e ran ]
+	# Nothing is held; a longer period, or a key, does not mind.
+	for clock in +8 -8; do
+		clock_is "$clock"
+		run_tool 0 run "${FAKE[@]}" --once-per 10m "job$clock" -- \
+		    touch "ran$clock"
+		run_tool 0 run "${FAKE[@]}" --once today "job$clock" -- \
+		    touch "ran$clock.key"
+	done
+	[ -e ran+8 ] && [ -e ran-8 ] && [ -e ran+8.key ] && [ -e ran-8.key ]
+}
+
+@test "--once-per: an answer that is slow is not a wrong clock" {
+	relay
+	# Longer than a tenth of the period.
+	relay_set delay 150
+	run_tool 0 run "${FAKE[@]}" -b "$RELAYED" -t 30s -r 8s \
+	    --once-per 1s job -- touch ran
+	[ -e ran ]
+}

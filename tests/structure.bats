@@ -19,8 +19,9 @@ allowed() {
 	    "loss.h report.h signals.h store.h" ;;
 	src/job.[ch]) echo "$all job.h keeper.h leave.h link.h proc.h" \
 	    "report.h signals.h tree.h" ;;
-	src/store.[ch]) echo "$all $abi store.h keeper.h leave.h plugin.h" \
-	    "report.h signals.h" ;;
+	src/holder.[ch]) echo "$abi holder.h timeutil.h" ;;
+	src/store.[ch]) echo "$all $abi holder.h store.h keeper.h leave.h" \
+	    "plugin.h report.h signals.h" ;;
 	src/signals.[ch]) echo "signals.h guard.h leave.h link.h proc.h" \
 	    "timeutil.h tree.h util.h" ;;
 	src/guard.[ch]) echo "guard.h link.h proc.h timeutil.h tree.h util.h" ;;

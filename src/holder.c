@@ -1,0 +1,42 @@
+/*
+ * Says to people who holds a lease.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "holder.h"
+#include "timeutil.h"
+
+const char *
+holder_duration(int64_t ms, char *buf, size_t size)
+{
+	duration_format((ms < 1000 ? ms : ms - ms % 1000) * NS_PER_MS, buf,
+	    size);
+	return buf;
+}
+
+void
+holder_describe(const struct leaserun_entry *e, char *text, size_t size)
+{
+	char held[32], left[32];
+	size_t used;
+
+	if (e->state == LEASERUN_HOLDING) {
+		snprintf(text, size, "--min-hold of '%s' (token %" PRIu64 "), "
+		    "for %s more", e->label, e->token,
+		    holder_duration(e->expires_in_ms, left, sizeof(left)));
+		return;
+	}
+	snprintf(text, size, "'%s' (host '%s', pid %" PRId64 ", token %" PRIu64
+	    ")", e->label, e->host, e->pid, e->token);
+	used = strlen(text);
+	if (e->held_for_ms >= 0)
+		snprintf(text + used, size - used, " for %s",
+		    holder_duration(e->held_for_ms, held, sizeof(held)));
+	used = strlen(text);
+	if (e->expires_in_ms >= 0)
+		snprintf(text + used, size - used,
+		    ", free in at most %s unless renewed",
+		    holder_duration(e->expires_in_ms, left, sizeof(left)));
+}

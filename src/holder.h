@@ -1,0 +1,14 @@
+/* Text about a holder, for messages. */
+#ifndef HOLDER_H
+#define HOLDER_H
+
+#include "../backends/leaserun-backend.h"
+
+/* Whole seconds, or milliseconds below one; returns buf. */
+const char *holder_duration(int64_t ms, char *buf, size_t size);
+
+/* "'LABEL' (host 'HOST', pid N) for 3m, free in at most 20s" */
+void	 holder_describe(const struct leaserun_entry *, char *text,
+	    size_t size);
+
+#endif
