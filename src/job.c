@@ -22,7 +22,7 @@
 
 #define LEFTOVERS_AFTER	(5 * NS_PER_S)
 /* How long the guard has to show that it is at work when it should kill. */
-#define GUARD_PATIENCE	(50 * NS_PER_MS)
+#define GUARD_PATIENCE	(100 * NS_PER_MS)
 #define GUARD_LINGER	NS_PER_S
 #define KILL_EVERY	(20 * NS_PER_MS)
 #define SURVIVOR_EVERY	(250 * NS_PER_MS)

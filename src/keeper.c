@@ -221,7 +221,8 @@ wait_for_events(struct keeper *k)
 		at = time_earlier(at, k->next_renew);
 	timer_arm(k->timer, at);
 	poll(fds, 3, -1);
-	account_woke(&k->account, at, now_ns(), term_at(k));
+	/* What was due long ago was not slept for. */
+	account_woke(&k->account, time_later(at, now), now_ns(), term_at(k));
 	timer_clear(k->timer);
 	signals_clear();
 	if ((signo = signals_take_stop()) != 0)

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "leave.h"
 #include "holder.h"
+#include "leave.h"
 #include "log.h"
 #include "report.h"
 #include "signals.h"
@@ -50,8 +50,9 @@ tell_progress(struct store *st)
 	else
 		e.expires_in_ms = e.state == LEASERUN_HOLDING ? 0 : -1;
 	holder_describe(&e, text, sizeof(text));
-	log_notice("'%s': waiting for %s; held by %s", st->s->shown,
-	    holder_duration((now - st->wait_since) / NS_PER_MS, waited, sizeof(waited)),
+	holder_duration((now - st->wait_since) / NS_PER_MS, waited,
+	    sizeof(waited));
+	log_notice("'%s': waiting for %s; held by %s", st->s->shown, waited,
 	    text);
 }
 
