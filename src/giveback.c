@@ -124,14 +124,15 @@ record_success(struct giveback *g, const struct leaserun_end *end)
 	int64_t now = now_ns(), limit, last = time_add(now,
 	    RECORD_TTLS * g->s->conf->ttl);
 	enum leaserun_result result;
-	bool is_repeated = false;
+	bool is_repeated = false, is_over = false;
 
 	for (;; is_repeated = true, now = now_ns()) {
 		limit = time_earlier(g->deadline, last);
-		if (now >= limit && is_repeated)
+		if (now >= limit && is_over)
 			return LEASERUN_UNAVAILABLE;
 		/* Who was frozen until now may find that nobody took it. */
-		if (now >= limit)
+		is_over = now >= limit;
+		if (is_over)
 			limit = time_add(now, ATTEMPT_MAX);
 		result = release(g, end, time_earlier(limit,
 		    time_add(now, RELEASE_BOUND)),
@@ -145,7 +146,8 @@ record_success(struct giveback *g, const struct leaserun_end *end)
 			log_warning("'%s': cannot record that it is done, "
 			    "trying again: %s", g->s->shown,
 			    g->store->plugin.error);
-		prolong(g, last);
+		if (!is_over)
+			prolong(g, last);
 	}
 }
 
