@@ -98,7 +98,8 @@ line_read(const char *text, size_t len, struct line *line)
 	unsigned int sum;
 	int start = 0, end = 0;
 
-	if (len >= sizeof(copy) || strlen(text) < len)
+	/* Not strlen(), which would read the whole file for each line. */
+	if (len >= sizeof(copy) || memchr(text, '\0', len) != NULL)
 		return false;
 	memcpy(copy, text, len);
 	copy[len] = '\0';
@@ -159,6 +160,21 @@ load(const struct filedir *dir, int fd, const char *file, struct lines *lines)
 	return LEASERUN_OK;
 }
 
+/* A repair that forgets no other key. */
+static enum leaserun_result
+damaged(const struct filedir *dir, const char *file, const struct lines *lines,
+    size_t pos)
+{
+	size_t i, n = 1;
+
+	for (i = 0; i < pos; i++)
+		n += lines->text[i] == '\n';
+	dir->host->error(dir->host, "line %zu of '%s/%s' is damaged, so it is "
+	    "not known what is done; look at what it says, and remove it: sed "
+	    "-i %zud '%s/%s'", n, dir->path, file, n, dir->path, file);
+	return LEASERUN_MISCONFIGURED;
+}
+
 /*
  * The line at *pos, which moves on.  OK with *found, or MISCONFIGURED: one
  * that is damaged may be the one that matters.
@@ -178,11 +194,7 @@ next(const struct filedir *dir, const char *file, const struct lines *lines,
 	*pos += len + 1;
 	if (line_read(text, len, line))
 		return LEASERUN_OK;
-	dir->host->error(dir->host, "'%s/%s' is damaged at byte %zu, so what "
-	    "is done is not known; look which keys 'leaserun status --once' "
-	    "should show, and move the file away", dir->path, file,
-	    *pos - len - 1);
-	return LEASERUN_MISCONFIGURED;
+	return damaged(dir, file, lines, *pos - len - 1);
 }
 
 static enum leaserun_result
@@ -267,7 +279,11 @@ write_all(int fd, const char *text, size_t len, off_t at)
 	return 0;
 }
 
-/* What was cut off goes first; a failure leaves no half line behind. */
+/*
+ * What was cut off goes first; a failure leaves no half line behind.  The
+ * directory is synced every time: whoever made or replaced the file may have
+ * been killed before that.
+ */
 static enum leaserun_result
 append(const struct filedir *dir, int dirfd, int fd, const char *file,
     const struct lines *lines, const char *text, size_t len)
@@ -277,7 +293,7 @@ append(const struct filedir *dir, int dirfd, int fd, const char *file,
 	if ((lines->whole == lines->size ||
 	    ftruncate(fd, (off_t)lines->whole) == 0) &&
 	    write_all(fd, text, len, (off_t)lines->whole) == 0 &&
-	    fdatasync(fd) == 0 && (lines->size > 0 || fsync(dirfd) == 0))
+	    fdatasync(fd) == 0 && fsync(dirfd) == 0)
 		return LEASERUN_OK;
 	error = errno;
 	if (ftruncate(fd, (off_t)lines->whole) == -1)
@@ -368,7 +384,7 @@ record(const struct filedir *dir, int dirfd, const struct fileonce *o)
 	/* A try before this one may have written it already. */
 	result = find(dir, file, &lines, line.key, 0);
 	if (result == LEASERUN_DONE)
-		result = fdatasync(fd) == -1 ?
+		result = fdatasync(fd) == -1 || fsync(dirfd) == -1 ?
 		    filedir_fail(dir, "sync", file, errno) : LEASERUN_OK;
 	else if (result == LEASERUN_OK)
 		result = append(dir, dirfd, fd, file, &lines, text,

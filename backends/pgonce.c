@@ -67,13 +67,20 @@ number(char buf[24], int64_t n)
 	return buf;
 }
 
-/* A host whose clock is elsewhere would name another period. */
+/*
+ * A host whose clock is elsewhere would name another period.  The server looked
+ * at its own between these two moments.
+ */
 static enum leaserun_result
-check_clock(const struct postgres *p, int64_t store_ms, int64_t local_ms,
-    int64_t period_ms)
+check_clock(const struct postgres *p, int64_t store_ms, int64_t from_ms,
+    int64_t to_ms, int64_t period_ms)
 {
-	int64_t offset = local_ms - store_ms;
+	int64_t offset = 0;
 
+	if (store_ms < from_ms)
+		offset = from_ms - store_ms;
+	else if (store_ms > to_ms)
+		offset = to_ms - store_ms;
 	if (period_ms == 0 || llabs(offset) <= period_ms / 10)
 		return LEASERUN_OK;
 	p->host->error(p->host, "the clock of this host is %lld.%03d s %s the "
@@ -87,7 +94,7 @@ enum leaserun_result
 pgonce_look(struct postgres *p, const struct leaserun_request *r,
     int64_t deadline)
 {
-	int64_t period_ms = r->once_period_ns / NS_PER_MS, before, clock;
+	int64_t period_ms = r->once_period_ns / NS_PER_MS, now, took;
 	char period[24];
 	const char *const params[] = { r->name, r->once_key,
 	    number(period, period_ms) };
@@ -98,10 +105,10 @@ pgonce_look(struct postgres *p, const struct leaserun_request *r,
 	result = postgres_run(p, &s, 1, deadline, &res);
 	if (result != LEASERUN_OK)
 		return result;
-	/* Between the request and its answer. */
-	before = wall_ms() - (p->host->now() - p->conn.sent_ns) / NS_PER_MS;
-	clock = strtoll(PQgetvalue(res, 0, 1), NULL, 10);
-	result = check_clock(p, clock, before, period_ms);
+	now = wall_ms();
+	took = (p->host->now() - p->conn.sent_ns) / NS_PER_MS;
+	result = check_clock(p, strtoll(PQgetvalue(res, 0, 1), NULL, 10),
+	    now - took, now, period_ms);
 	if (result == LEASERUN_OK && strcmp(PQgetvalue(res, 0, 0), "t") == 0)
 		result = LEASERUN_DONE;
 	PQclear(res);

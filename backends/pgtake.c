@@ -225,10 +225,13 @@ wait_for_race(struct postgres *p, int *races)
 	return LEASERUN_UNAVAILABLE;
 }
 
-/* What turns out to be done while we hold the name is given back unused. */
+/*
+ * What turns out to be done, or to be refused, while we hold the name is given
+ * back unused.  Of any other answer the keeper does that.
+ */
 static enum leaserun_result
-give_up_done(struct postgres *p, const struct leaserun_request *r,
-    int64_t deadline)
+give_up(struct postgres *p, const struct leaserun_request *r,
+    enum leaserun_result why, int64_t deadline)
 {
 	const char *const params[] = { r->name, r->owner };
 	const struct pgstatement s = { pgsql_abandon, params, 2 };
@@ -237,7 +240,7 @@ give_up_done(struct postgres *p, const struct leaserun_request *r,
 
 	result = postgres_run(p, &s, 1, deadline, &res);
 	PQclear(res);
-	return result == LEASERUN_OK ? LEASERUN_DONE : result;
+	return result == LEASERUN_OK ? why : result;
 }
 
 /*
@@ -259,7 +262,10 @@ take_undone(struct postgres *p, const struct leaserun_request *r,
 	if (result != LEASERUN_OK)
 		return result;
 	result = pgonce_look(p, r, deadline);
-	return result == LEASERUN_DONE ? give_up_done(p, r, deadline) : result;
+	if (result == LEASERUN_DONE || result == LEASERUN_MISCONFIGURED ||
+	    result == LEASERUN_DENIED)
+		return give_up(p, r, result, deadline);
+	return result;
 }
 
 static enum leaserun_result

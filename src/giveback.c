@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "giveback.h"
 #include "log.h"
@@ -18,6 +19,16 @@
 #define ATTEMPT_MIN	(50 * NS_PER_MS)
 /* For so many ttls it is tried to record that the job is done. */
 #define RECORD_TTLS	10
+
+static const char unrecorded[] = "leaserun: the command succeeded, but that "
+    "it is done could not be recorded in time\n";
+
+/* What is looked for among the records of a name. */
+struct wanted {
+	const char	*key;
+	const struct leaserun_lease *lease;
+	bool		 is_found;
+};
 
 static int
 exit_number(int status)
@@ -48,18 +59,21 @@ release(struct giveback *g, const struct leaserun_end *end, int64_t limit,
     int status)
 {
 	signals_bound(time_add(limit, ATTEMPT_MIN), WIFSIGNALED(status) ?
-	    -status : WEXITSTATUS(status), "leaserun: the lease could not be "
-	    "released in time, it runs out by itself\n");
+	    -status : WEXITSTATUS(status), end->once_key == NULL ?
+	    "leaserun: the lease could not be released in time, it runs out "
+	    "by itself\n" : unrecorded);
 	return store_release(g->store, g->lease, end, limit);
 }
 
 /* Keeps the name from others while the record cannot be made. */
 static void
-prolong(struct giveback *g)
+prolong(struct giveback *g, int64_t last)
 {
 	int64_t now = now_ns(), left = g->deadline - now;
 	struct leaserun_renewal renewal = { 0 };
 
+	signals_bound(time_add(time_earlier(g->deadline, last), ATTEMPT_MIN),
+	    EXIT_UNRECORDED, unrecorded);
 	if (store_renew(g->store, g->lease, time_add(now,
 	    time_later(ATTEMPT_MIN, time_earlier(ATTEMPT_MAX, left / 3))),
 	    &renewal) == LEASERUN_OK && renewal.ttl_ns != 0)
@@ -67,10 +81,40 @@ prolong(struct giveback *g)
 		    time_add(renewal.sent_ns, renewal.ttl_ns));
 }
 
+static void
+compare(void *arg, const struct leaserun_entry *entry)
+{
+	struct wanted *wanted = arg;
+
+	if (entry->token == wanted->lease->token &&
+	    strcmp(entry->name, wanted->key) == 0 &&
+	    strcmp(entry->owner, wanted->lease->owner) == 0)
+		wanted->is_found = true;
+}
+
+/*
+ * The lease is not ours any more.  That is our own release, if its answer was
+ * lost and there is the record, and a loss of the lease if there is none.
+ */
+static enum leaserun_result
+look_for_record(struct giveback *g, const char *key)
+{
+	struct wanted wanted = { key, g->lease, false };
+	int64_t limit = time_add(now_ns(), ATTEMPT_MAX);
+	enum leaserun_result result;
+
+	signals_bound(time_add(limit, ATTEMPT_MIN), EXIT_UNRECORDED,
+	    unrecorded);
+	result = g->store->plugin.ops->list_once(g->store->plugin.self,
+	    g->lease->name, limit, compare, &wanted);
+	if (result != LEASERUN_OK)
+		return result;
+	return wanted.is_found ? LEASERUN_OK : LEASERUN_LOST;
+}
+
 /*
  * That the command succeeded has to be recorded: the lease is kept while that
- * fails, so that nobody runs it again meanwhile.  Our own release, if its
- * answer was lost, looks like a loss of the lease.
+ * fails, so that nobody runs it again meanwhile.
  */
 static enum leaserun_result
 record_success(struct giveback *g, const struct leaserun_end *end)
@@ -82,14 +126,16 @@ record_success(struct giveback *g, const struct leaserun_end *end)
 
 	for (;; is_repeated = true, now = now_ns()) {
 		limit = time_earlier(g->deadline, last);
-		if (now >= limit)
+		if (now >= limit && is_repeated)
 			return LEASERUN_UNAVAILABLE;
+		/* Who was frozen until now may find that nobody took it. */
+		if (now >= limit)
+			limit = time_add(now, ATTEMPT_MAX);
 		result = release(g, end, time_earlier(limit,
 		    time_add(now, RELEASE_BOUND)),
 		    W_EXITCODE(EXIT_UNRECORDED, 0));
-		if (result == LEASERUN_LOST && is_repeated)
-			return now_ns() < g->deadline ? LEASERUN_OK :
-			    LEASERUN_UNAVAILABLE;
+		if (result == LEASERUN_LOST)
+			return look_for_record(g, end->once_key);
 		if (result != LEASERUN_UNAVAILABLE &&
 		    result != LEASERUN_INTERRUPTED)
 			return result;
@@ -97,7 +143,7 @@ record_success(struct giveback *g, const struct leaserun_end *end)
 			log_warning("'%s': cannot record that it is done, "
 			    "trying again: %s", g->s->shown,
 			    g->store->plugin.error);
-		prolong(g);
+		prolong(g, last);
 	}
 }
 

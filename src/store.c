@@ -452,9 +452,10 @@ store_release(struct store *st, const struct leaserun_lease *lease,
 		/*
 		 * The lease is confirmed still: if it is somebody else's, then
 		 * it was our first try that gave it away, without an answer.
+		 * Or it was freed by force, so a record is looked for.
 		 */
 		if (result == LEASERUN_LOST && is_repeated &&
-		    now_ns() < deadline)
+		    end->once_key == NULL && now_ns() < deadline)
 			return LEASERUN_OK;
 		if (result == LEASERUN_OK || result == LEASERUN_LOST ||
 		    time_add(now_ns(), backoff) >= deadline)

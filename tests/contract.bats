@@ -670,3 +670,312 @@ uptime_ms() {
 	run_tool 0 run "$name" true
 	assert_equal "$output" ""
 }
+
+# --- Once ---
+
+# keys [NAME]: those that are done, newest first, as JSON has them.
+keys() {
+	run_tool 0 status --once --json "${1-$name}" >&2
+	sed -n 's/^ *"key": \(.*\),$/\1/p' <<<"$stdout"
+}
+
+# once KEY [OPTION]...: a run of its own that says so in the file ran.
+once() {
+	run_tool 0 run --once "$@" "$name" -- sh -c 'echo run >>ran'
+}
+
+# has_run COUNT
+has_run() {
+	[ "$(cat ran 2>/dev/null | wc -l)" -eq "$1" ] ||
+	    fail "not $1 runs: $(cat ran)"
+}
+
+@test "--once: a second run is not one, silently; -v says so" {
+	once today
+	once today
+	assert_equal "$output" ""
+	once today -w 20s -v
+	assert_contains "$stderr" "'$name': not run, it is done (today)"
+	has_run 1
+	once tomorrow -v
+	assert_contains "$stderr" "done for tomorrow"
+	has_run 2
+	run_tool 0 run "$name" -- sh -c 'echo run >>ran'
+	has_run 3
+	state_is free
+}
+
+@test "--once: who fails is replaced by the next one" {
+	run_tool 3 run --once today "$name" -- sh -c 'exit 3'
+	run_tool 127 run --once today "$name" -- ./missing
+	run_tool 137 run --once today "$name" -- sh -c 'kill -KILL $$'
+	assert_equal "$(keys)" ""
+	once today
+	once today
+	has_run 1
+}
+
+@test "--once: the last end stays when nothing is run" {
+	local last
+
+	once today
+	last=$(field ended_at)
+	once today
+	assert_equal "$(field ended_at)" "$last"
+	assert_equal "$(field status)" 0
+	assert_equal "$(field unclean_end)" false
+}
+
+# contenders COUNT [OPTION]...: they start at the same instant, but for each
+# third that comes as late as $late says.  The statuses are in $statuses.
+contenders() {
+	local -i i n=$1
+	local -a pids=()
+	local pid status
+
+	shift
+	mkfifo gate
+	for ((i = 0; i < n; i++)); do
+		bg sh -c 'echo >"ready.$0"
+			read -r _ <gate
+			sleep "$1"
+			shift
+			exec "$@"' "$i" "${late[i % 3]}" \
+		    "$LEASERUN" run "$@" "$name" -- sh -c 'echo run >>ran'
+		pids+=("$!")
+	done
+	for ((i = 0; i < n; i++)); do
+		wait_until 20 test -e "ready.$i"
+	done
+	# Whoever opens it for reading waits for this, all of them.
+	timeout 10 sh -c ': >gate'
+	statuses=
+	for pid in "${pids[@]}"; do
+		status=0
+		wait_until 60 is_gone "$pid"
+		wait "$pid" || status=$?
+		statuses+=" $status"
+	done
+}
+
+@test "--once: of eighteen that start at the same instant one runs" {
+	local late=(0 0 0)
+
+	contenders 18 --once today
+	has_run 1
+	assert_matches "$statuses " "^( 0| 75)+ $"
+	assert_equal "$(keys)" '"today"'
+}
+
+@test "--once: of eighteen that start 0, 200 ms and 1 s late one runs" {
+	local late=(0 0.2 1)
+
+	contenders 18 --once today
+	has_run 1
+	# Those that come late find that it is done.
+	assert_matches "$statuses " "^( 0| 75)+ $"
+	[ "$(grep -ow 0 <<<"$statuses" | wc -l)" -ge 6 ]
+}
+
+@test "--once: eighteen that wait all end with 0, and one runs" {
+	local late=(0 0 0)
+
+	contenders 18 --once today -w 60s
+	has_run 1
+	assert_equal "${statuses// 0/}" ""
+}
+
+@test "--once: waiters go with 0 when the holder succeeds" {
+	local -a pids=()
+	local pid i
+
+	hold --once today
+	for i in 1 2 3; do
+		bg "$LEASERUN" run -v -w 60s --once today "$name" touch ran \
+		    2>waiter.$i
+		pids+=("$!")
+		wait_until 20 file_has waiter.$i "pid $holder"
+	done
+	let_go
+	assert_ends 0 "$holder"
+	for pid in "${pids[@]}"; do
+		assert_ends 0 "$pid"
+	done
+	[ ! -e ran ]
+	file_has waiter.1 "it is done (today)"
+}
+
+@test "--once: a waiter runs when the holder fails" {
+	local -a pids=()
+	local pid
+
+	mkfifo go
+	start held --once today "$name" -- sh -c '
+		echo >held; read -r _ <go; exit 4'
+	for _ in 1 2 3; do
+		bg "$LEASERUN" run -w 60s --once today "$name" -- \
+		    sh -c 'echo run >>ran'
+		pids+=("$!")
+	done
+	let_go
+	assert_ends 4 "$holder"
+	for pid in "${pids[@]}"; do
+		assert_ends 0 "$pid"
+	done
+	has_run 1
+}
+
+@test "--once: a holder that is killed, all of it, is replaced" {
+	hold --once today
+	# shellcheck disable=SC2046
+	kill -KILL $(test_processes)
+	assert_ends 137 "$holder"
+	once today -w 15s
+	has_run 1
+	assert_equal "$(keys)" '"today"'
+}
+
+@test "--once: a holder that is revoked is replaced" {
+	start held --once today "$name" -- sh -c '
+		trap "exit 0" TERM
+		echo >held
+		while :; do sleep 0.05; done'
+	run_tool 0 revoke "$name"
+	assert_ends 79 "$holder"
+	assert_equal "$(keys)" ""
+	once today
+	has_run 1
+}
+
+@test "--once: odd keys are independent, and are shown as they are" {
+	local -a odd=(a A 'a  b' 'a b' "o'brien" .. % %25 'ö€' '*' '$(id)'
+	    '; DROP TABLE lease' 0 "$(printf 'k%.0s' {1..240})" -)
+	local key
+
+	for key in "${odd[@]}"; do
+		once "$key"
+		once "$key"
+	done
+	has_run ${#odd[@]}
+	assert_equal "$(keys | wc -l)" ${#odd[@]}
+	for key in "${odd[@]}"; do
+		assert_contains "$(keys)" "\"$key\""
+	done
+	assert_equal "$(keys "$name-")" ""
+}
+
+@test "--once: what is not a key is refused, before anything is run" {
+	local key
+
+	for key in '' $'a\nb' $'\033[1m' $'\xff' "$(printf 'k%.0s' {1..241})" \
+	    "$(printf '€%.0s' {1..27})"; do
+		run_tool 64 run --once "$key" "$name" touch ran
+		assert_contains "$stderr" once
+	done
+	run_tool 64 run --once-per soon "$name" touch ran
+	assert_contains "$stderr" soon
+	run_tool 64 run --once-per 0 "$name" touch ran
+	run_tool 64 run --once a --once-per 1d "$name" touch ran
+	assert_contains "$stderr" "exclude each other"
+	run_tool 64 run -o keep=junk --once a "$name" touch ran
+	assert_contains "$stderr" junk
+	run_tool 64 run -o keep=0 --once a "$name" touch ran
+	[ ! -e ran ]
+	assert_equal "$(keys)" ""
+}
+
+@test "--once and --once-per in the configuration file" {
+	cp leaserun.conf all.conf
+	cat >>leaserun.conf <<-END
+		job "$name" { once = "from the file" }
+		job "$name-per" { once-per = "9999d" }
+	END
+	run_tool 0 run "$name" -- sh -c 'echo run >>ran'
+	run_tool 0 run "$name" -- sh -c 'echo run >>ran'
+	has_run 1
+	assert_equal "$(keys)" '"from the file"'
+	# The command line counts.
+	once other
+	has_run 2
+	run_tool 0 run "$name-per" -- sh -c 'echo run >>ran'
+	run_tool 0 run "$name-per" -- sh -c 'echo run >>ran'
+	has_run 3
+	assert_matches "$(keys "$name-per")" '^"9999d@[-0-9T:]+Z"$'
+	cat all.conf - >leaserun.conf <<<'once = "x"
+		once-per = "1d"'
+	run_tool 78 run "$name" touch never
+	cat all.conf - >leaserun.conf <<<'option { keep = "junk" }'
+	run_tool 78 run "$name" touch never
+	assert_contains "$stderr" junk
+	cat all.conf - >leaserun.conf <<<'option { keep = "90d" }'
+	once again
+	[ ! -e never ]
+}
+
+@test "--once with --min-hold: what is done is not waited for" {
+	once today --min-hold 60s
+	state_is min-hold
+	once today
+	once today -w 60s
+	has_run 1
+	run_tool 75 run --once tomorrow "$name" touch ran.too
+	[ ! -e ran.too ]
+}
+
+@test "--once-per: one run in each period" {
+	local -i i
+
+	for ((i = 0; i < 400; i++)); do
+		run_tool 0 run --once-per 1s "$name" -- sh -c 'echo run >>ran'
+		[ "$(wc -l <ran)" -lt 4 ] || break
+		sleep 0.02
+	done
+	has_run 4
+	[ "$i" -ge 4 ]
+	assert_equal "$(keys | sort -u | wc -l)" 4
+	assert_matches "$(keys | head -n 1)" \
+	    '^"1s@20[0-9-]+T[0-9:]+Z"$'
+	# The name of the newest period comes first.
+	assert_equal "$(keys)" "$(keys | sort -r)"
+}
+
+@test "--once-per: one length does not count for another, nor a key" {
+	run_tool 0 run --once-per 9999d "$name" -- sh -c 'echo run >>ran'
+	run_tool 0 run --once-per 9998d "$name" -- sh -c 'echo run >>ran'
+	once today
+	has_run 3
+	run_tool 0 run --once-per 239976h "$name" -- sh -c 'echo run >>ran'
+	has_run 3
+}
+
+@test "status --once shows what is done, when, by whom, how long" {
+	local token
+
+	token=$(token)
+	run_tool 0 status --once "$name"
+	assert_equal "$(wc -l <<<"$stdout")" 1
+	run_tool 0 run --once 'day 1' --owner 'my label' "$name" -- \
+	    sleep 0.2
+	once 'day 2'
+	run_tool 0 status --once "$name"
+	assert_matches "$stdout" \
+	    "$name +day 1 +20[0-9T:.-]+Z +$((token + 1)) +my label +[23]..ms"
+	assert_matches "$(sed -n 2p <<<"$stdout")" 'day 2'
+	run_tool 0 status --once
+	assert_contains "$stdout" "day 1"
+	assert_contains "$stdout" "$name "
+	run_tool 0 status --once --json "$name"
+	assert_contains "$stdout" "\"name\": \"$name\""
+	assert_contains "$stdout" '"label": "my label"'
+	assert_contains "$stdout" "\"host\": \"$(uname -n)\""
+	assert_contains "$stdout" "\"token\": $((token + 1))"
+	assert_matches "$stdout" '"owner": "my%20label:[0-9a-f]{32}"'
+	assert_matches "$stdout" '"done_at": "20[0-9T:.-]+Z"'
+	assert_matches "$stdout" '"ran_ms": [23]..'
+	run_tool 0 status --once --json "$name-unknown"
+	assert_equal "$stdout" "[]"
+	run_tool 0 status --once "$name" "$name-unknown"
+	assert_contains "$stdout" "day 1"
+	run_tool 0 status "$name"
+	assert_lacks "$stdout" "day 1"
+}

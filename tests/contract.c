@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -45,6 +46,11 @@
 #define ROUNDS		200
 #define NPROCS		8
 #define NPROC_ROUNDS	100
+#define HOUR		(3600 * NS_PER_S)
+#define ONCE_PROCS	4
+#define ONCE_ROUNDS	1000
+#define OLD_KEYS	250
+#define YOUNG_KEYS	400
 
 /* One keeper: its host services, its connection, its lease. */
 struct party {
@@ -69,6 +75,8 @@ struct task {
 	char		 name[LEASERUN_NAME_SIZE];
 	int64_t		 ttl_ns;
 	int64_t		 min_hold_ns;
+	const char	*once_key;	/* wanted, and recorded unless... */
+	bool		 fails;
 	int		 gate[2];	/* a grandchild stays until closed */
 };
 
@@ -96,6 +104,17 @@ struct arena {
 	atomic_int	failures;
 	atomic_uint	grants;
 	uint64_t	tokens[NPROCS * NPROC_ROUNDS];
+};
+
+/* Shared by those that contend for a key of --once, a new one each round. */
+struct once_arena {
+	char		name[LEASERUN_NAME_SIZE];
+	atomic_int	arrived[ONCE_ROUNDS];
+	atomic_int	inside;
+	atomic_int	overlaps;
+	atomic_int	failures;
+	atomic_int	given_up[ONCE_ROUNDS];	/* granted, not recorded */
+	atomic_int	recorded[ONCE_ROUNDS];
 };
 
 /* Which descriptors are open. */
@@ -479,6 +498,43 @@ give(struct party *p, const char *name)
 	return give_as(p, &lease);
 }
 
+/* With a key of --once, that is looked up. */
+static enum leaserun_result
+take_once(struct party *p, const char *name, const char *key,
+    int64_t period_ns, int64_t wait_ns)
+{
+	struct leaserun_request request;
+
+	party_new_owner(p);
+	request = request_make(p, name);
+	request.once_key = key;
+	request.once_period_ns = period_ns;
+	request.wait = wait_ns > 0;
+	return ops->acquire(p->self, &request, now_ns() + (wait_ns > 0 ?
+	    wait_ns : PATIENCE), &p->grant);
+}
+
+/* With a key of --once, that is recorded; NULL: the command failed. */
+static enum leaserun_result
+give_once_as(struct party *p, const struct leaserun_lease *lease,
+    const char *key, int64_t period_ns, int64_t keep_ns)
+{
+	struct leaserun_end end = { .ran = true, .ran_ns = 1234 * NS_PER_MS,
+	    .status = key == NULL ? 3 : 0, .once_key = key,
+	    .once_period_ns = period_ns, .once_keep_ns = keep_ns };
+
+	return ops->release(p->self, lease, &end, now_ns() + PATIENCE);
+}
+
+static enum leaserun_result
+give_once(struct party *p, const char *name, const char *key,
+    int64_t period_ns)
+{
+	struct leaserun_lease lease = lease_make(p, name);
+
+	return give_once_as(p, &lease, key, period_ns, HOUR);
+}
+
 static enum leaserun_result
 abandon(struct party *p, const char *name, const char *owner)
 {
@@ -620,13 +676,15 @@ child_run(const struct task *task, int in, int out)
 	request = request_make(&p, task->name);
 	request.ttl_ns = task->ttl_ns;
 	request.min_hold_ns = task->min_hold_ns;
+	request.once_key = task->once_key;
 	report_write(out, &p, ops->acquire(p.self, &request,
 	    now_ns() + PATIENCE, &p.grant));
 	grandchild_start(task);
 	if (read(in, &command, 1) != 1 || command != 'r')
 		_exit(0);
 	sleep_ns(200 * NS_PER_MS);	/* let the other really wait */
-	report_write(out, &p, give(&p, task->name));
+	report_write(out, &p, give_once(&p, task->name,
+	    task->fails ? NULL : task->once_key, 0));
 	_exit(0);
 }
 
@@ -1963,6 +2021,496 @@ test_contention(void)
 	munmap(arena, sizeof(*arena));
 }
 
+/* --- Keys of --once --- */
+
+/* What list_once() says of a name. */
+struct records {
+	int		 count;
+	int		 wanted;	/* with the key that is looked for */
+	const char	*key;
+	bool		 disorder;
+	int64_t		 last_ms;
+	struct leaserun_entry first[4];
+};
+
+static void
+records_add(void *arg, const struct leaserun_entry *entry)
+{
+	struct records *r = arg;
+
+	if (r->count > 0 && entry->end_ms > r->last_ms)
+		r->disorder = true;
+	if (r->count < 4)
+		r->first[r->count] = *entry;
+	r->last_ms = entry->end_ms;
+	r->count++;
+	r->wanted += r->key != NULL && strncmp(entry->name, r->key,
+	    strlen(r->key)) == 0;
+}
+
+/* Those whose key begins like this one are wanted. */
+static struct records
+records_of(struct party *p, const char *name, const char *key)
+{
+	struct records r = { .key = key };
+	enum leaserun_result result;
+
+	result = ops->list_once(p->self, name, now_ns() + PATIENCE,
+	    records_add, &r);
+	if (result != LEASERUN_OK)
+		bail_out("list_once of '%s': %s: %s", name,
+		    result_name(result), p->error);
+	return r;
+}
+
+static int
+count_of(struct party *p, const char *name)
+{
+	return records_of(p, name, NULL).count;
+}
+
+static void
+test_once_done(void)
+{
+	char name[LEASERUN_NAME_SIZE], other[LEASERUN_NAME_SIZE];
+	struct leaserun_grant untouched;
+	enum leaserun_result result;
+	struct leaserun_entry entry;
+	struct party p, q;
+
+	name_make(name, "once");
+	name_make(other, "once-other");
+	party_open(&p, "once");
+	party_open(&q, "later");
+	check(count_of(&p, name) == 0, "of an unknown name nothing is done");
+	check_result(take_once(&p, name, "key", 0, 0), LEASERUN_OK, &p,
+	    "acquire with a key that is not done");
+	check_result(take_once(&q, name, "key", 0, 0), LEASERUN_HELD, &q,
+	    "another, while it is held");
+	check_result(give_once(&p, name, "key", 0), LEASERUN_OK, &p,
+	    "release with the key");
+	memset(&q.grant, 0xa5, sizeof(q.grant));
+	untouched = q.grant;
+	check_result(take_once(&q, name, "key", 0, 0), LEASERUN_DONE, &q,
+	    "whoever comes later");
+	check(memcmp(&untouched, &q.grant, sizeof(untouched)) == 0,
+	    "its grant was not written");
+	check_result(take_once(&q, name, "key", 0, PATIENCE), LEASERUN_DONE,
+	    &q, "also one that would wait");
+	check_result(take_once(&p, name, "key", 0, 0), LEASERUN_DONE, &p,
+	    "also whoever recorded it");
+	entry = look(&q, name);
+	check(entry.state == LEASERUN_FREE && !entry.unclean &&
+	    entry.has_end && entry.end_status == 0 && entry.ran_ms == 1234,
+	    "that holds nothing, and leaves the last end as it was");
+	check_result(take(&q, name), LEASERUN_OK, &q, "without a key");
+	check(!q.grant.took_over, "nothing is taken over");
+	result = take_once(&p, name, "key", 0, 0);
+	check(result == LEASERUN_DONE || result == LEASERUN_HELD,
+	    "asked while it is held: %s", result_name(result));
+	give(&q, name);
+	check_result(take_once(&q, name, "key2", 0, 0), LEASERUN_OK, &q,
+	    "another key");
+	give_once(&q, name, NULL, 0);
+	check_result(take_once(&q, other, "key", 0, 0), LEASERUN_OK, &q,
+	    "the key of another name");
+	give_once(&q, other, NULL, 0);
+	check(count_of(&p, name) == 1 && count_of(&p, other) == 0,
+	    "one record, of that name");
+	party_close(&p);
+	party_close(&q);
+}
+
+static void
+test_once_not_done(void)
+{
+	char name[LEASERUN_NAME_SIZE];
+	struct leaserun_lease lease;
+	struct party p;
+
+	name_make(name, "once-not");
+	party_open(&p, "failing");
+	take_once(&p, name, "key", 0, 0);
+	give_once(&p, name, NULL, 0);
+	check_result(take_once(&p, name, "key", 0, 0), LEASERUN_OK, &p,
+	    "after an end that failed");
+	give(&p, name);
+	check_result(take_once(&p, name, "key", 0, 0), LEASERUN_OK, &p,
+	    "after an end without the key");
+	abandon(&p, name, p.owner);
+	check_result(take_once(&p, name, "key", 0, 0), LEASERUN_OK, &p,
+	    "after an abandon");
+	check(count_of(&p, name) == 0, "nothing is recorded");
+	give_once(&p, name, "key", 0);
+	lease = lease_make(&p, name);
+	check_result(give_once_as(&p, &lease, "key", 0, HOUR), LEASERUN_OK, &p,
+	    "a release with the key, repeated");
+	check(count_of(&p, name) == 1, "is recorded once");
+	party_close(&p);
+}
+
+/* A holder that has lost the lease has not run the job for this key. */
+static void
+test_once_lost(void)
+{
+	char name[LEASERUN_NAME_SIZE];
+	struct leaserun_entry entry;
+	struct leaserun_lease lease;
+	struct party p, q;
+
+	name_make(name, "once-lost");
+	party_open(&p, "lost");
+	party_open(&q, "other");
+	party_new_owner(&q);
+	take_once(&p, name, "key", 0, 0);
+	lease = lease_make(&p, name);
+	lease.token++;
+	check_result(give_once_as(&p, &lease, "key", 0, HOUR), LEASERUN_LOST,
+	    &p, "release with the key and a wrong token");
+	lease = lease_make(&p, name);
+	lease.owner = q.owner;
+	check_result(give_once_as(&p, &lease, "key", 0, HOUR), LEASERUN_LOST,
+	    &p, "with a wrong owner");
+	check_result(give_once_as(&q, &lease, "key", 0, HOUR), LEASERUN_LOST,
+	    &q, "from elsewhere");
+	check(count_of(&p, name) == 0 && is_held_by(&q, name, &p),
+	    "nothing is recorded, the lease stays");
+	if (ask(&q, name, 0, true, &entry) == LEASERUN_OK) {
+		check_result(give_once(&p, name, "key", 0), LEASERUN_LOST, &p,
+		    "release with the key after a force");
+		check(take_once(&q, name, "key", 0, 0) == LEASERUN_OK &&
+		    give_once(&p, name, "key", 0) == LEASERUN_LOST,
+		    "and when another has it");
+		check(count_of(&p, name) == 0 && is_held_by(&p, name, &q),
+		    "nothing is recorded, the other still has it");
+		give(&q, name);
+	} else {
+		note("not applicable: force");
+		give(&p, name);
+	}
+	party_close(&p);
+	party_close(&q);
+}
+
+static void
+test_once_list(void)
+{
+	static const char *const keys[] = { "zz", "a%20a", "mm" };
+	char name[LEASERUN_NAME_SIZE], owner[LEASERUN_OWNER_SIZE] = "";
+	struct records r;
+	struct party p;
+	uint64_t token = 0;
+	int i;
+
+	name_make(name, "once-list");
+	party_open(&p, "recorded");
+	for (i = 0; i < 3; i++) {
+		take_once(&p, name, keys[i], i == 1 ? HOUR : 0, 0);
+		if (i == 1) {
+			memcpy(owner, p.owner, sizeof(owner));
+			token = p.grant.token;
+		}
+		give_once(&p, name, keys[i], i == 1 ? HOUR : 0);
+		sleep_ns(5 * NS_PER_MS);
+	}
+	r = records_of(&p, name, NULL);
+	check(r.count == 3 && !r.disorder && strcmp(r.first[0].name,
+	    "mm") == 0 && strcmp(r.first[1].name, "a%20a") == 0 &&
+	    strcmp(r.first[2].name, "zz") == 0, "listed newest first");
+	check(strcmp(r.first[1].owner, owner) == 0 &&
+	    r.first[1].token == token, "with owner and token");
+	check(strcmp(r.first[1].label, p.label) == 0 &&
+	    strcmp(r.first[1].host, HOST_NAME) == 0, "with label and host");
+	check(r.first[1].end_ms > INT64_C(1700000000000) &&
+	    r.first[1].ran_ms == 1234, "with when and how long");
+	check(times_listed(&p, name) == 1, "the name is listed once");
+	party_close(&p);
+}
+
+static const char *const odd_keys[] = {
+	"k", "K", "k2", "-", "--", ".", "%2E%2E", "%20", "a%20b", "a%20", "a",
+	"%25", "%2520", "NULL", "0", "%27%3B%20DROP%20TABLE%20lease", "_",
+	"key", "key%21", "%E2%82%AC", "1d%402026-11-29T00%3A00%3A00Z"
+};
+
+#define NODD	(sizeof(odd_keys) / sizeof(odd_keys[0]))
+#define NKEYS	(NODD + 3)
+
+static void
+test_once_keys(void)
+{
+	char name[LEASERUN_NAME_SIZE], next[LEASERUN_NAME_SIZE];
+	static char keys[NKEYS][LEASERUN_KEY_SIZE];
+	int ok = 0, done = 0, other = 0, n = NKEYS;
+	struct party p;
+	size_t i;
+
+	name_make(name, "once-keys");
+	name_make(next, "once-keys-");
+	party_open(&p, "keys");
+	for (i = 0; i < NKEYS; i++) {
+		if (i < NODD)
+			snprintf(keys[i], sizeof(keys[i]), "%s", odd_keys[i]);
+		else
+			memset(keys[i], 'k', LEASERUN_KEY_SIZE - 1);
+	}
+	keys[NKEYS - 1][LEASERUN_KEY_SIZE - 2] = 'j';
+	keys[NKEYS - 2][LEASERUN_KEY_SIZE - 2] = '\0';
+	for (i = 0; i < NKEYS; i++)
+		ok += take_once(&p, name, keys[i], 0, 0) == LEASERUN_OK &&
+		    give_once(&p, name, keys[i], 0) == LEASERUN_OK;
+	for (i = 0; i < NKEYS; i++) {
+		done += take_once(&p, name, keys[i], 0, 0) == LEASERUN_DONE;
+		other += take_once(&p, next, keys[i], 0, 0) == LEASERUN_OK;
+		give(&p, next);
+	}
+	check(ok == n, "%d odd keys are independent of each other", n);
+	check(done == n, "each is done");
+	check(other == n, "none of them for a name that begins like it");
+	check(count_of(&p, name) == n && count_of(&p, next) == 0,
+	    "each is listed once");
+	check(times_listed(&p, name) == 1, "they are no names");
+	party_close(&p);
+}
+
+/* Not done; whatever was granted is given back. */
+static bool
+is_undone(struct party *p, const char *name, const char *key,
+    int64_t period_ns)
+{
+	enum leaserun_result result;
+
+	result = take_once(p, name, key, period_ns, 0);
+	if (result == LEASERUN_OK)
+		give(p, name);
+	return result == LEASERUN_OK;
+}
+
+static void
+test_once_periods(void)
+{
+	char name[LEASERUN_NAME_SIZE];
+	struct party p;
+
+	name_make(name, "once-periods");
+	party_open(&p, "periods");
+	check(take_once(&p, name, "h%40105", HOUR, 0) == LEASERUN_OK &&
+	    give_once(&p, name, "h%40105", HOUR) == LEASERUN_OK,
+	    "a period is done");
+	check_result(take_once(&p, name, "h%40105", HOUR, 0), LEASERUN_DONE,
+	    &p, "the same period");
+	check_result(take_once(&p, name, "h%40104", HOUR, 0), LEASERUN_DONE,
+	    &p, "an earlier one");
+	check(is_undone(&p, name, "h%40106", HOUR), "not a later one");
+	check(is_undone(&p, name, "h%40104", 2 * HOUR),
+	    "not one of another length");
+	check(is_undone(&p, name, "h%40104", 0), "not a plain key");
+	check(is_undone(&p, name, "a", HOUR), "not one of another form");
+	check(take_once(&p, name, "h%40109", 0, 0) == LEASERUN_OK &&
+	    give_once(&p, name, "h%40109", 0) == LEASERUN_OK &&
+	    is_undone(&p, name, "h%40106", HOUR),
+	    "a plain key that sorts later covers no period");
+	party_close(&p);
+}
+
+static void
+test_once_wait(void)
+{
+	struct report granted, released;
+	struct child child;
+	struct task task;
+	struct party p;
+	int i;
+
+	party_open(&p, "waiter");
+	for (i = 0; i < 2; i++) {
+		task_make(&task, i == 0 ? "once-wait" : "once-wait-fails");
+		task.once_key = "key";
+		task.fails = i == 1;
+		child_start(&child, &task, &granted);
+		p.tell_fd = child.to;
+		check_result(take_once(&p, task.name, "key", 0, PATIENCE),
+		    i == 0 ? LEASERUN_DONE : LEASERUN_OK, &p, i == 0 ?
+		    "a waiter when the holder records" :
+		    "a waiter when the holder fails");
+		check(child_report(&child, &released) &&
+		    released.result == LEASERUN_OK, "whose release is OK");
+		check(count_of(&p, task.name) == 1 - i, "the record: %d",
+		    1 - i);
+		if (i == 1)
+			give(&p, task.name);
+		check(look(&p, task.name).state == LEASERUN_FREE,
+		    "the name is free");
+		child_end(&child);
+	}
+	party_close(&p);
+}
+
+/* One that dies is replaced by whoever waits. */
+static void
+test_once_died(void)
+{
+	struct report granted;
+	struct child child;
+	struct task task;
+	struct party p;
+
+	task_make(&task, "once-died");
+	task.ttl_ns = TTL_SHORT;
+	task.once_key = "key";
+	child_start(&child, &task, &granted);
+	child_end(&child);
+	party_open(&p, "next");
+	check_result(take_once(&p, task.name, "key", 0, PATIENCE),
+	    LEASERUN_OK, &p, "a waiter when the holder dies");
+	check(p.grant.took_over, "it took over");
+	check(give_once(&p, task.name, "key", 0) == LEASERUN_OK &&
+	    count_of(&p, task.name) == 1, "and records the key");
+	party_close(&p);
+}
+
+static bool
+record_one(struct party *p, const char *name, const char *stem, int i,
+    int64_t keep_ns)
+{
+	char key[LEASERUN_KEY_SIZE];
+	struct leaserun_lease lease;
+
+	snprintf(key, sizeof(key), "%s-%0100d", stem, i);
+	if (take_once(p, name, key, 0, 0) != LEASERUN_OK)
+		return false;
+	lease = lease_make(p, name);
+	return give_once_as(p, &lease, key, 0, keep_ns) == LEASERUN_OK;
+}
+
+/* Records of the first kind are too old for the second one, all the time. */
+static void
+test_once_keep(void)
+{
+	char name[LEASERUN_NAME_SIZE];
+	struct records r;
+	struct party p;
+	int64_t from;
+	int i, n = 0;
+
+	name_make(name, "once-keep");
+	party_open(&p, "keep");
+	for (i = 0; i < OLD_KEYS; i++)
+		n += record_one(&p, name, "old", i, HOUR);
+	check(n == OLD_KEYS && count_of(&p, name) == n,
+	    "%d keys are recorded and kept", OLD_KEYS);
+	sleep_ns(NS_PER_S);
+	from = now_ns();
+	for (i = 0, n = 0; i < YOUNG_KEYS; i++)
+		n += record_one(&p, name, "young", i,
+		    now_ns() - from + NS_PER_S / 2);
+	r = records_of(&p, name, "young-");
+	check(n == YOUNG_KEYS && r.wanted == n,
+	    "of %d more that are kept for a while none is missing", YOUNG_KEYS);
+	check(r.count <= YOUNG_KEYS + OLD_KEYS / 2, "older ones go: %d left",
+	    r.count - r.wanted);
+	check(!r.disorder, "still newest first");
+	party_close(&p);
+}
+
+/* Together with the others, until the key of this round is done. */
+static void
+contend_once(struct once_arena *arena, struct party *p, int round)
+{
+	enum leaserun_result result;
+	char key[LEASERUN_KEY_SIZE];
+	bool fails;
+
+	snprintf(key, sizeof(key), "round-%d", round);
+	atomic_fetch_add(&arena->arrived[round], 1);
+	while (atomic_load(&arena->arrived[round]) < ONCE_PROCS)
+		sched_yield();
+	while ((result = take_once(p, arena->name, key, 0, 12 * PATIENCE)) ==
+	    LEASERUN_OK) {
+		if (atomic_fetch_add(&arena->inside, 1) != 0)
+			atomic_fetch_add(&arena->overlaps, 1);
+		fails = random_64() % 4 == 0;
+		atomic_fetch_add(fails ? &arena->given_up[round] :
+		    &arena->recorded[round], 1);
+		atomic_fetch_sub(&arena->inside, 1);
+		if (give_once(p, arena->name, fails ? NULL : key, 0) !=
+		    LEASERUN_OK)
+			atomic_fetch_add(&arena->failures, 1);
+	}
+	if (result != LEASERUN_DONE)
+		atomic_fetch_add(&arena->failures, 1);
+}
+
+static void
+once_contender(struct once_arena *arena)
+{
+	struct party p;
+	int i;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	party_open(&p, "contender");
+	for (i = 0; i < ONCE_ROUNDS; i++)
+		contend_once(arena, &p, i);
+	party_close(&p);
+	_exit(0);
+}
+
+static void
+test_once_contention(void)
+{
+	int64_t from = now_ns();
+	struct once_arena *arena;
+	int i, once = 0, failures = 0;
+	struct party p;
+
+	arena = mmap(NULL, sizeof(*arena), PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (arena == MAP_FAILED)
+		bail_out("mmap: %s", strerror(errno));
+	name_make(arena->name, "once-contention");
+	fflush(stdout);
+	for (i = 0; i < ONCE_PROCS; i++) {
+		if (fork() == 0)
+			once_contender(arena);
+	}
+	while (waitpid(-1, NULL, 0) != -1)
+		continue;
+	for (i = 0; i < ONCE_ROUNDS; i++) {
+		once += atomic_load(&arena->recorded[i]) == 1;
+		failures += atomic_load(&arena->given_up[i]);
+	}
+	check(once == ONCE_ROUNDS, "%d processes start together, %d keys: each "
+	    "is done by one of them", ONCE_PROCS, ONCE_ROUNDS);
+	check(atomic_load(&arena->failures) == 0, "without an error");
+	check(atomic_load(&arena->overlaps) == 0, "never two at a time");
+	party_open(&p, "looker");
+	check(count_of(&p, arena->name) == ONCE_ROUNDS,
+	    "each is recorded once");
+	party_close(&p);
+	note("%d failed and were replaced, %" PRId64 " ms", failures,
+	    (now_ns() - from) / NS_PER_MS);
+	munmap(arena, sizeof(*arena));
+}
+
+static void
+test_once(void)
+{
+	if (ops->list_once == NULL) {
+		note("not applicable: keys of --once");
+		return;
+	}
+	test_once_done();
+	test_once_not_done();
+	test_once_lost();
+	test_once_list();
+	test_once_keys();
+	test_once_periods();
+	test_once_wait();
+	test_once_died();
+	test_once_keep();
+	test_once_contention();
+}
+
 /* --- The floor of the tokens; last, since it stays --- */
 
 static void
@@ -2021,7 +2569,7 @@ static void (*const tests[])(void) = {
 	test_names, test_wait_limit, test_wait_release, test_interrupt,
 	test_interrupt_often, test_rounds, test_manners, test_min_hold,
 	test_min_hold_over, test_min_hold_killed, test_died, test_kind,
-	test_contention, test_raise_token, test_host_use
+	test_contention, test_once, test_raise_token, test_host_use
 };
 
 static void

@@ -6,10 +6,12 @@
  * fake:/absolute/directory has
  *	NAME.state	one struct state under flock(2); deleting it while the
  *			name is held is how a test loses a row
+ *	NAME.once	one struct done for each key of --once, oldest first;
+ *			under the lock of NAME.state
  *	.floor		the highest token that init --raise-token ruled out
  *	script.OP	one line that the next calls of open, acquire, abandon,
- *			renew, release, list, revoke, init or doctor obey: WORD
- *			[NUMBER] [once], words[] has them all
+ *			renew, release, list, list_once, revoke, init or doctor
+ *			obey: WORD [NUMBER] [once], words[] has them all
  *	log		BOOTTIME_NS OP NAME OWNER RESULT TOKEN for the start of
  *			every call (result `-') and for its end
  */
@@ -37,6 +39,7 @@
 #define NS_PER_S	INT64_C(1000000000)
 #define SCHEME		"fake:"
 #define STATE_SUFFIX	".state"
+#define ONCE_SUFFIX	".once"
 #define POLL_NS		(10 * NS_PER_MS)	/* of a waiter */
 #define LOCK_POLL_NS	NS_PER_MS
 #define LATE_NS		(300 * NS_PER_MS)	/* of `late' */
@@ -144,6 +147,12 @@ struct state {
 	uint64_t	asked;		/* revoked: this grant */
 	uint64_t	forced;		/* freed by force: this grant */
 	uint64_t	ended;		/* released: this grant */
+};
+
+/* A key of --once that is done. */
+struct done {
+	int64_t		period_ns;
+	struct leaserun_entry entry;	/* name is the key */
 };
 
 static int64_t
@@ -269,6 +278,70 @@ state_write(const struct call *c, int fd, const struct state *s)
 	host->error(host, "cannot write the state of '%s': %s", c->name,
 	    strerror(errno));
 	return LEASERUN_UNAVAILABLE;
+}
+
+/* --- What is done under --once; the state is locked meanwhile --- */
+
+static bool
+done_read(int fd, off_t i, struct done *d)
+{
+	return fd != -1 && i >= 0 && pread(fd, d, sizeof(*d),
+	    i * (off_t)sizeof(*d)) == (ssize_t)sizeof(*d);
+}
+
+/* This key, or a later one of the same period. */
+static bool
+is_done(const struct call *c, const char *key, int64_t period_ns)
+{
+	bool found = false;
+	struct done d;
+	off_t i;
+	int fd;
+
+	fd = path_open(c->fake, c->name, ONCE_SUFFIX, O_RDONLY);
+	for (i = 0; !found && done_read(fd, i, &d); i++)
+		found = strcmp(d.entry.name, key) == 0 || (period_ns > 0 &&
+		    d.period_ns == period_ns && strlen(d.entry.name) ==
+		    strlen(key) && strcmp(d.entry.name, key) > 0);
+	if (fd != -1)
+		close(fd);
+	return found;
+}
+
+static bool
+done_write(int fd, off_t i, const struct done *d)
+{
+	return pwrite(fd, d, sizeof(*d), i * (off_t)sizeof(*d)) ==
+	    (ssize_t)sizeof(*d);
+}
+
+static enum leaserun_result
+done_record(const struct call *c, const struct state *s,
+    const struct leaserun_end *end)
+{
+	const struct leaserun_host *host = c->fake->host;
+	struct done d, new = { end->once_period_ns, s->entry };
+	off_t i, n = 0;
+	bool good;
+	int fd;
+
+	fd = path_open(c->fake, c->name, ONCE_SUFFIX, O_RDWR | O_CREAT);
+	snprintf(new.entry.name, sizeof(new.entry.name), "%s", end->once_key);
+	new.entry.end_ms = unix_ms();
+	new.entry.ran_ms = end->ran_ns / NS_PER_MS;
+	good = fd != -1;
+	for (i = 0; good && done_read(fd, i, &d); i++) {
+		if (d.entry.end_ms >= unix_ms() - end->once_keep_ns /
+		    NS_PER_MS)
+			good = done_write(fd, n++, &d);
+	}
+	good = good && done_write(fd, n, &new) &&
+	    ftruncate(fd, (n + 1) * (off_t)sizeof(new)) == 0;
+	if (fd != -1)
+		close(fd);
+	if (!good)
+		host->error(host, "cannot record '%s'", end->once_key);
+	return good ? LEASERUN_OK : LEASERUN_UNAVAILABLE;
 }
 
 /* --- The log and the script --- */
@@ -772,11 +845,14 @@ acquire_try(const struct call *c, const struct leaserun_request *request,
 	now = host->now();
 	result = state_grant(&s, request, floor, call_ttl(c, request->ttl_ns),
 	    now, grant);
-	if (result == LEASERUN_OK) {
+	if (result == LEASERUN_HELD)
+		entry_at(&s, now, holder);
+	else if (request->once_key != NULL && is_done(c, request->once_key,
+	    request->once_period_ns))
+		result = LEASERUN_DONE;
+	else {
 		grant->sent_ns = sent_ns;
 		result = state_write(c, fd, &s);
-	} else {
-		entry_at(&s, now, holder);
 	}
 out:
 	if (fd != -1)
@@ -953,8 +1029,11 @@ release_do(const struct call *c, const struct leaserun_lease *lease,
 	if (result != LEASERUN_OK)
 		return result;
 	if (ours(&s, lease, c->fake->host->now())) {
+		if (end->once_key != NULL)
+			result = done_record(c, &s, end);
 		end_record(&s, end);
-		result = state_write(c, fd, &s);
+		if (result == LEASERUN_OK)
+			result = state_write(c, fd, &s);
 	} else if (s.ended != lease->token) {
 		result = LEASERUN_LOST;
 	}
@@ -1041,6 +1120,45 @@ fake_list(void *self, const char *name, int64_t deadline_ns,
 	if (result == LEASERUN_OK)
 		result = name == NULL ? list_all(&c, fn, arg) :
 		    list_one(&c, name, fn, arg);
+	return call_end(&c, result);
+}
+
+static enum leaserun_result
+list_done(const struct call *c, leaserun_entry_fn *fn, void *arg)
+{
+	enum leaserun_result result;
+	struct state s;
+	struct done d;
+	int lock, fd;
+	off_t i;
+
+	result = state_open(c, 0, &lock, &s);
+	if (result == LEASERUN_LOST)
+		return LEASERUN_OK;
+	if (result != LEASERUN_OK)
+		return result;
+	fd = path_open(c->fake, c->name, ONCE_SUFFIX, O_RDONLY);
+	for (i = 0; done_read(fd, i, &d); i++)
+		continue;
+	while (done_read(fd, --i, &d))
+		fn(arg, &d.entry);
+	if (fd != -1)
+		close(fd);
+	close(lock);
+	return LEASERUN_OK;
+}
+
+static enum leaserun_result
+fake_list_once(void *self, const char *name, int64_t deadline_ns,
+    leaserun_entry_fn *fn, void *arg)
+{
+	struct call c = { .fake = self, .op = "list_once", .name = name,
+	    .deadline_ns = deadline_ns };
+	enum leaserun_result result;
+
+	result = call_begin(&c);
+	if (result == LEASERUN_OK)
+		result = list_done(&c, fn, arg);
 	return call_end(&c, result);
 }
 
@@ -1199,5 +1317,6 @@ const struct leaserun_backend leaserun_backend = {
 	.list = fake_list,
 	.revoke = fake_revoke,
 	.init = fake_init,
-	.doctor = fake_doctor
+	.doctor = fake_doctor,
+	.list_once = fake_list_once
 };

@@ -1108,3 +1108,272 @@ traced() {
 	assert_ends 4 "$first"
 	called release first ok
 }
+
+# --- Recording that the job is done (--once) ---
+
+# done_first [OPTION]... -- WORD...: the first runs for the key of a day.
+done_first() {
+	first --once today "$@"
+}
+
+# done_second: one that waits, and runs if that day is not done.
+done_second() {
+	second --once today
+}
+
+# recorded COUNT: so many keys are done.
+assert_recorded() {
+	run_tool 0 status --once --json "${FAKE[@]:0:4}" job
+	assert_equal "$(grep -c '"key": "today"' <<<"$stdout")" "$1"
+}
+
+# The second ended without a run of its own.
+assert_not_run_again() {
+	assert_ends 0 "$second"
+	assert_equal "$(lines start)" 1
+	assert_recorded 1
+}
+
+@test "recording fails for a while: the lease is kept, then it is recorded" {
+	script release unavailable
+	done_first -- ticks=2
+	wait_until 10 called release first unavailable
+	done_second
+	# Longer than the lease would last.
+	wait_until 20 calls_reach renew first ok 3
+	is_alive "$first"
+	unscript release
+	assert_ends 0 "$first"
+	file_has first "cannot record that it is done, trying again"
+	assert_not_run_again
+}
+
+@test "recording hangs for a while, renewals too: it is recorded" {
+	script release hang-interruptible
+	script renew hang-interruptible once
+	done_first -t 12s -- ticks=2
+	wait_until 20 called renew first unavailable
+	done_second
+	unscript release
+	assert_ends 0 "$first"
+	assert_not_run_again
+}
+
+@test "recording fails for ever: 74 when the lease is over, another runs" {
+	done_first -- ticks=20
+	wait_until 10 file_has out start
+	script release unavailable
+	wait_until 10 called release first unavailable
+	script renew unavailable
+	bg "$LEASERUN" run "${FAKE[@]}" --owner second --wait 30s --once today \
+	    job -- "$PROBE" out ticks=3 2>second
+	second=$!
+	assert_ends 74 "$first"
+	rm "$STORE"/script.*
+	assert_ends 0 "$second"
+	file_has first "the command succeeded, but that it is done for today"
+	file_has first "could not be recorded: the fake store answers"
+	assert_order
+	assert_recorded 1
+}
+
+@test "recording fails, the lease could be kept for ever: 74 after ten ttls" {
+	script release unavailable
+	done_first -r 100ms -g 100ms -- ticks=2
+	wait_until 10 called release first unavailable
+	wait_until 30 is_gone "$first"
+	assert_ends 74 "$first"
+	[ "$(call_count renew first ok)" -ge 5 ]
+	assert_recorded 0
+}
+
+@test "recorded, the answer is lost: 0" {
+	script release drop once
+	done_first -- ticks=2
+	wait_until 10 called release first
+	done_second
+	assert_ends 0 "$first"
+	assert_not_run_again
+}
+
+@test "recorded, the answer is lost, another holds it meanwhile: 0" {
+	script release drop once
+	done_first -t 60s -- ticks=2
+	wait_until 10 called release first
+	# What a store says that remembers the last holder alone.
+	script release lost
+	assert_ends 0 "$first"
+	[ "$(call_count release first lost)" -ge 1 ]
+	assert_recorded 1
+}
+
+@test "recording, the answer is lost for ever: 74" {
+	script release drop
+	done_first -- ticks=2
+	assert_ends 74 "$first"
+	file_has first "could not be recorded"
+	# Which nobody could tell: it is recorded.
+	assert_recorded 1
+}
+
+@test "freed by force after a try to record: 79, another runs" {
+	script release unavailable
+	done_first -t 60s -- ticks=2
+	wait_until 10 called release first unavailable
+	run_tool 0 revoke --force "${FAKE[@]:0:4}" job
+	unscript release
+	assert_ends 79 "$first"
+	assert_recorded 0
+	run_tool 0 run "${FAKE[@]}" --once today job -- "$PROBE" out ticks=1
+	assert_order
+	assert_recorded 1
+}
+
+@test "recording is refused: 74 with the reason, soon" {
+	local word
+
+	for word in denied misconfigured; do
+		script release $word
+		done_first -t 60s -- ticks=2
+		assert_ends 74 "$first"
+		file_has first "could not be recorded: the fake store answers"
+		file_has first "'$word'"
+		assert_recorded 0
+		rm "$STORE/job.state"
+	done
+}
+
+@test "recording, and the lease is lost: 79, nothing is recorded" {
+	script release lost
+	done_first -- ticks=2
+	assert_ends 79 "$first"
+	file_has first "not ours any more"
+	assert_recorded 0
+}
+
+@test "recording hangs in the library: 74 within the lease, says so" {
+	script release hang
+	done_first -t 8s -- ticks=2
+	wait_until 10 called release first
+	bg "$LEASERUN" run "${FAKE[@]}" --owner second --wait 30s --once today \
+	    job -- "$PROBE" out ticks=3
+	second=$!
+	assert_ends 74 "$first"
+	file_has first "could not be recorded in time"
+	unscript release
+	assert_ends 0 "$second"
+	assert_order
+	assert_recorded 1
+}
+
+@test "a renewal hangs in the library while it is recorded: 74" {
+	script release unavailable
+	script renew hang
+	done_first -- ticks=2
+	assert_ends 74 "$first"
+	file_has first "could not be recorded"
+	assert_recorded 0
+}
+
+@test "keeper killed while it records: nothing is recorded, another runs" {
+	script release hang
+	done_first -- ticks=2
+	wait_until 10 called release first
+	done_second
+	unscript release
+	kill -KILL "$first"
+	assert_taken_over 137
+	assert_recorded 1
+}
+
+@test "guard killed while it is recorded: no matter" {
+	script release slow 600
+	done_first --leftovers leave -- ticks=2 tree
+	wait_until 10 called release first
+	kill -KILL "$(guard "$first")"
+	assert_ends 0 "$first"
+	assert_recorded 1
+}
+
+@test "keeper frozen while it records: another runs, 79 at the thaw" {
+	script release unavailable
+	done_first -- ticks=2
+	wait_until 10 called release first unavailable
+	freeze "$first"
+	unscript release
+	done_second
+	assert_ends 0 "$second"
+	kill -CONT "$first"
+	wait_until 20 is_gone "$first"
+	assert_ends 79 "$first"
+	assert_order
+	assert_recorded 1
+}
+
+@test "TERM while it is recorded: it is recorded" {
+	script release unavailable
+	done_first -- ticks=2
+	wait_until 10 called release first unavailable
+	kill -TERM "$first"
+	wait_until 20 calls_reach renew first ok 2
+	unscript release
+	assert_ends 0 "$first"
+	assert_recorded 1
+}
+
+@test "crash while it is recorded: another runs" {
+	script release crash once
+	done_first -- ticks=2
+	assert_ends 139 "$first"
+	run_tool 0 run "${FAKE[@]}" --wait 20s --once today job -- \
+	    "$PROBE" out ticks=1
+	assert_order
+	assert_recorded 1
+}
+
+@test "a command that fails, dies or cannot be run is not done" {
+	local once=(run "${FAKE[@]}" --once today)
+
+	run_tool 3 "${once[@]}" job -- sh -c 'exit 3'
+	run_tool 137 "${once[@]}" job -- sh -c 'kill -KILL $$'
+	run_tool 127 "${once[@]}" job -- ./missing
+	run_tool 126 "${once[@]}" job -- ./out
+	run_tool 124 "${once[@]}" --max-run 200ms job -- sleep 1000
+	run_tool 124 "${once[@]}" --max-run 200ms job -- sh -c '
+		trap "exit 0" TERM
+		while :; do sleep 0.05; done'
+	assert_recorded 0
+	run_tool 0 "${once[@]}" job -- true
+	assert_recorded 1
+}
+
+@test "a run whose lease is lost or revoked is not done, even with 0" {
+	local word
+
+	for word in lost revoke unavailable; do
+		done_first --wait 20s -- cleanup=10
+		wait_until 10 file_has out tick
+		script renew "$word"
+		assert_ends 79 "$first"
+		rm "$STORE"/script.*
+		: >out
+	done
+	assert_recorded 0
+	run_tool 0 run "${FAKE[@]}" --wait 20s --once today job -- true
+	assert_recorded 1
+}
+
+@test "the guard is killed while the job runs: not done" {
+	done_first -- cleanup=10
+	wait_until 10 file_has out tick
+	kill -KILL "$(guard "$first")"
+	assert_ends 70 "$first"
+	assert_recorded 0
+}
+
+@test "a store that cannot look keys up: 69, nothing is run" {
+	script acquire unavailable
+	run_tool 69 run "${FAKE[@]}" --connect-timeout 300ms --once today job \
+	    -- "$PROBE" out ticks=1
+	assert_equal "$(lines start)" 0
+}
