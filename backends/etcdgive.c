@@ -245,12 +245,12 @@ etcdgive_release(void *self, const struct leaserun_lease *lease,
 		if (result == LEASERUN_OK)
 			result = give_held(e, &g, lease, deadline);
 	}
-	if (result == LEASERUN_OK) {
-		tidy(e, &g, has_hold, deadline);
-		if (grip != NULL)
-			memset(grip, 0, sizeof(*grip));
-	}
-	return result == LEASERUN_DONE ? LEASERUN_OK : result;
+	if (result != LEASERUN_OK && result != LEASERUN_DONE)
+		return result;
+	tidy(e, &g, has_hold, deadline);
+	if (grip != NULL)
+		memset(grip, 0, sizeof(*grip));
+	return LEASERUN_OK;
 }
 
 enum leaserun_result
