@@ -13,6 +13,7 @@
  *	etcdtake.c	acquire
  *	etcdwait.c	waiting for a name
  *	etcdgive.c	release and abandon
+ *	etcdonce.c	the records of --once
  *	etcdlook.c	list
  *	etcdadmin.c	revoke and init
  *	etcddoctor.c	doctor
@@ -29,6 +30,7 @@
 #include "etcdkeys.h"
 #include "etcdlease.h"
 #include "etcdlook.h"
+#include "etcdonce.h"
 #include "etcdtake.h"
 
 /* Between two keepalives when the first one is not believed. */
@@ -190,4 +192,5 @@ const struct leaserun_backend leaserun_backend = {
 	.revoke = etcdadmin_revoke,
 	.init = etcdadmin_init,
 	.doctor = etcddoctor,
+	.list_once = etcdonce_list,
 };

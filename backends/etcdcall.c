@@ -64,11 +64,18 @@ local_ms(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / ETCD_NS_PER_MS;
 }
 
+/*
+ * Etcd tells whole seconds.  Our own clock knows the rest, if it could be the
+ * same one.
+ */
 int64_t
 etcdcall_clock_ms(const struct etcd *e)
 {
-	return e->has_clock ? e->clock_ms + e->host->now() / ETCD_NS_PER_MS :
-	    local_ms();
+	int64_t theirs = e->clock_ms + e->host->now() / ETCD_NS_PER_MS;
+	int64_t ours = local_ms();
+
+	return !e->has_clock || (ours >= theirs && ours - theirs <= 1000) ?
+	    ours : theirs;
 }
 
 /* The header has whole seconds: the latest guess is the best one. */

@@ -10,6 +10,7 @@
 #include "etcdjson.h"
 #include "etcdkeys.h"
 #include "etcdlease.h"
+#include "etcdonce.h"
 
 /* For what may as well run out by itself. */
 #define TIDY_NS		(500 * ETCD_NS_PER_MS)
@@ -20,6 +21,7 @@ struct giving {
 	int64_t		revision;	/* of held; 0: any of the owner's */
 	const struct leaserun_end *end;	/* NULL: it never ran */
 	bool		keep_hold;
+	const struct etcdonce *once;	/* NULL: nothing is done */
 };
 
 static json_t *
@@ -47,6 +49,8 @@ add_records(const struct etcd *e, const struct giving *g, json_t *ops)
 	etcdkeys_lease(e, key, g->name, "done");
 	json_array_append_new(ops, etcdjson_put(key, record, 0));
 	json_decref(record);
+	if (g->once != NULL)
+		etcdonce_add_record(e, ops, g->once);
 	if (g->end == NULL || !g->end->ran)
 		return;
 	record = json_pack("{s:i, s:i, s:I, s:I}", "layout", 1, "status",
@@ -57,7 +61,10 @@ add_records(const struct etcd *e, const struct giving *g, json_t *ops)
 	json_decref(record);
 }
 
-/* Without records it works when etcd has no space for anything new. */
+/*
+ * Without records it works when etcd has no space for anything new; but then
+ * nothing would be known to be done.
+ */
 static json_t *
 make_request(const struct etcd *e, const struct giving *g, bool with_records)
 {
@@ -95,7 +102,7 @@ give(struct etcd *e, const struct giving *g, int64_t deadline,
 		result = etcdcall(e, "/v3/kv/txn", request, deadline, &answer,
 		    &what);
 		json_decref(request);
-		if (what != ETCD_NO_SPACE || !with_records)
+		if (what != ETCD_NO_SPACE || !with_records || g->once != NULL)
 			break;
 		with_records = false;
 	}
@@ -134,16 +141,20 @@ tidy(struct etcd *e, const struct giving *g, bool has_hold, int64_t deadline)
 		    "itself");
 }
 
-/* The revision that goes with a token, if the name is held with that. */
+/*
+ * The revision that goes with a token, if the name is held with that.  For
+ * --once also who it is.  DONE: it was given back before.
+ */
 static enum leaserun_result
 find_revision(struct etcd *e, const struct leaserun_lease *lease,
-    int64_t deadline, int64_t *revision)
+    int64_t deadline, int64_t *revision, struct etcdonce *once)
 {
 	struct etcdgrip *grip = etcdgrip_find(e, lease->name, lease->owner);
 	enum leaserun_result result;
 	struct etcdview view;
 
-	if (grip != NULL && grip->token == lease->token && grip->token != 0) {
+	if (once == NULL && grip != NULL && grip->token == lease->token &&
+	    grip->token != 0) {
 		*revision = grip->revision;
 		return LEASERUN_OK;
 	}
@@ -155,8 +166,62 @@ find_revision(struct etcd *e, const struct leaserun_lease *lease,
 	    etcdview_token(&view, &view.held) != lease->token)
 		result = !view.held.there && was_given(&view, lease->owner) ?
 		    LEASERUN_DONE : LEASERUN_LOST;
+	if (once != NULL) {
+		snprintf(once->label, sizeof(once->label), "%s",
+		    etcdkv_text(&view.held, "label"));
+		snprintf(once->host, sizeof(once->host), "%s",
+		    etcdkv_text(&view.held, "host"));
+	}
 	etcdview_clear(&view);
 	return result;
+}
+
+/* OK, LOST; our own release, without an answer, is none. */
+static enum leaserun_result
+give_held(struct etcd *e, struct giving *g, const struct leaserun_lease *lease,
+    int64_t deadline)
+{
+	enum leaserun_result result;
+	struct etcdview view;
+
+	result = give(e, g, deadline, &view);
+	if (result == LEASERUN_LOST && !view.held.there &&
+	    was_given(&view, lease->owner))
+		result = LEASERUN_OK;
+	etcdview_clear(&view);
+	return result;
+}
+
+/*
+ * The same with a record.  An answer that was lost is found by it, whoever has
+ * the name now.
+ */
+static enum leaserun_result
+give_once(struct etcd *e, struct giving *g, struct etcdonce *once,
+    int64_t deadline)
+{
+	const struct leaserun_lease *lease = once->lease;
+	enum leaserun_result result;
+	int64_t limit = deadline;
+	bool is_prepared = false;
+
+	result = find_revision(e, lease, deadline, &g->revision, once);
+	if (result == LEASERUN_OK) {
+		result = etcdonce_prepare(e, once, &limit);
+		if (result == LEASERUN_OK) {
+			is_prepared = true;
+			g->once = once;
+			result = give_held(e, g, lease, limit);
+		}
+	}
+	if (result != LEASERUN_LOST)
+		return result;
+	result = etcdonce_find(e, lease, once->end->once_key, deadline);
+	if (result != LEASERUN_OK)
+		return result;
+	if (is_prepared)
+		etcdonce_drop(e, lease->owner, deadline);
+	return LEASERUN_LOST;
 }
 
 enum leaserun_result
@@ -167,26 +232,25 @@ etcdgive_release(void *self, const struct leaserun_lease *lease,
 	struct etcdgrip *grip = etcdgrip_find(e, lease->name, lease->owner);
 	struct giving g = { .name = lease->name, .owner = lease->owner,
 	    .end = end };
+	struct etcdonce once = { .lease = lease, .end = end };
 	bool has_hold = grip == NULL || grip->hold_ttl_s > 0;
 	enum leaserun_result result;
-	struct etcdview view;
 
-	result = find_revision(e, lease, deadline, &g.revision);
-	if (result != LEASERUN_OK)
-		return result == LEASERUN_DONE ? LEASERUN_OK : result;
 	g.keep_hold = end->ran && has_hold && (grip == NULL ||
 	    e->host->now() < grip->hold_until);
-	result = give(e, &g, deadline, &view);
-	if (result == LEASERUN_LOST && !view.held.there &&
-	    was_given(&view, lease->owner))
-		result = LEASERUN_OK;
-	etcdview_clear(&view);
-	if (result == LEASERUN_OK) {
-		tidy(e, &g, has_hold, deadline);
-		if (grip != NULL)
-			memset(grip, 0, sizeof(*grip));
+	if (end->once_key != NULL)
+		result = give_once(e, &g, &once, deadline);
+	else {
+		result = find_revision(e, lease, deadline, &g.revision, NULL);
+		if (result == LEASERUN_OK)
+			result = give_held(e, &g, lease, deadline);
 	}
-	return result;
+	if (result != LEASERUN_OK && result != LEASERUN_DONE)
+		return result;
+	tidy(e, &g, has_hold, deadline);
+	if (grip != NULL)
+		memset(grip, 0, sizeof(*grip));
+	return LEASERUN_OK;
 }
 
 enum leaserun_result

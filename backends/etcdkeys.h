@@ -9,6 +9,7 @@
  *	PREFIX/lease/NAME/mark	a revocation: of this owner and token
  *	PREFIX/wait/NAME/OWNER	a waiter's place; bound to the waiter's lease
  *	PREFIX/floor		what is added to a revision to make a token
+ *	PREFIX/once, period	see etcdonce.h
  *
  * NAME has no slash: it is encoded.  A token is the create_revision of held,
  * which the transaction that grants it makes, plus the floor of that moment.
@@ -19,7 +20,7 @@
 #include "etcdcall.h"
 
 #define ETCDKEYS_SIZE	(ETCDURL_PREFIX_SIZE + LEASERUN_NAME_SIZE + \
-			    LEASERUN_OWNER_SIZE + 16)
+			    LEASERUN_KEY_SIZE + 48)
 
 struct etcdkv {
 	bool		there;

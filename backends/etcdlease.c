@@ -41,6 +41,12 @@ etcdlease_hold_id(const char *owner)
 }
 
 int64_t
+etcdlease_once_id(const char *owner)
+{
+	return id_of(owner, HEX_DIGITS + HEX_DIGITS / 2);
+}
+
+int64_t
 etcdlease_seconds(int64_t ns)
 {
 	return ns / ETCD_NS_PER_S + (ns % ETCD_NS_PER_S != 0);
@@ -156,6 +162,26 @@ etcdlease_revoke(struct etcd *e, int64_t id, int64_t deadline)
 	return what == ETCD_NO_LEASE ? LEASERUN_OK : result;
 }
 
+enum leaserun_result
+etcdlease_get(struct etcd *e, int64_t id, int64_t ask_s, int64_t deadline,
+    int64_t *sent_ns, int64_t *ttl_s)
+{
+	enum leaserun_result result;
+	int i;
+
+	for (i = 0; i < TRIES; i++) {
+		*sent_ns = e->host->now();
+		result = etcdlease_grant(e, id, ask_s, deadline, ttl_s);
+		if (result != LEASERUN_OK || *ttl_s > 0)
+			return result;
+		*sent_ns = e->host->now();
+		result = etcdlease_renew(e, id, deadline, ttl_s);
+		if (result != LEASERUN_OK || *ttl_s > 0)
+			return result;
+	}
+	return etcdcall_nonsense(e, "a lease exists and does not");
+}
+
 /* --- The one that we have --- */
 
 struct etcdgrip *
@@ -178,27 +204,6 @@ etcdgrip_use(struct etcd *e, const char *name, const char *owner)
 		snprintf(g->owner, sizeof(g->owner), "%s", owner);
 	}
 	return g;
-}
-
-/* Grants, or finds what was granted before and keeps it. */
-static enum leaserun_result
-get_lease(struct etcd *e, int64_t id, int64_t ask_s, int64_t deadline,
-    int64_t *sent_ns, int64_t *ttl_s)
-{
-	enum leaserun_result result;
-	int i;
-
-	for (i = 0; i < TRIES; i++) {
-		*sent_ns = e->host->now();
-		result = etcdlease_grant(e, id, ask_s, deadline, ttl_s);
-		if (result != LEASERUN_OK || *ttl_s > 0)
-			return result;
-		*sent_ns = e->host->now();
-		result = etcdlease_renew(e, id, deadline, ttl_s);
-		if (result != LEASERUN_OK || *ttl_s > 0)
-			return result;
-	}
-	return etcdcall_nonsense(e, "a lease exists and does not");
 }
 
 static enum leaserun_result
@@ -228,7 +233,7 @@ etcdgrip_grant(struct etcd *e, int64_t ttl_ns, int64_t min_hold_ns,
 
 	result = keep(e, g, deadline);
 	if (result == LEASERUN_OK && !g->is_granted) {
-		result = get_lease(e, etcdlease_id(g->owner),
+		result = etcdlease_get(e, etcdlease_id(g->owner),
 		    etcdlease_seconds(ttl_ns), deadline, &sent, &ttl_s);
 		if (result != LEASERUN_OK)
 			return result;
@@ -240,7 +245,7 @@ etcdgrip_grant(struct etcd *e, int64_t ttl_ns, int64_t min_hold_ns,
 	g->hold_ttl_s = 0;
 	if (result != LEASERUN_OK || min_hold_ns == 0)
 		return result;
-	result = get_lease(e, etcdlease_hold_id(g->owner),
+	result = etcdlease_get(e, etcdlease_hold_id(g->owner),
 	    etcdlease_seconds(min_hold_ns), deadline, &sent, &g->hold_ttl_s);
 	g->hold_until = sent + min_hold_ns;
 	return result;

@@ -7,9 +7,10 @@
 
 #include "etcdcall.h"
 
-/* The lease of an owner, and the one of its --min-hold. */
+/* The lease of an owner, of its --min-hold, and of its record of --once. */
 int64_t	etcdlease_id(const char *owner);
 int64_t	etcdlease_hold_id(const char *owner);
+int64_t	etcdlease_once_id(const char *owner);
 
 /* Whole seconds, rounded up. */
 int64_t	etcdlease_seconds(int64_t ns);
@@ -17,6 +18,10 @@ int64_t	etcdlease_seconds(int64_t ns);
 /* *ttl_s is what was granted; 0: there is such a lease already. */
 enum leaserun_result etcdlease_grant(struct etcd *, int64_t id,
 	    int64_t ask_s, int64_t deadline, int64_t *ttl_s);
+
+/* Grants, or finds what was granted before and keeps it, from *sent_ns on. */
+enum leaserun_result etcdlease_get(struct etcd *, int64_t id, int64_t ask_s,
+	    int64_t deadline, int64_t *sent_ns, int64_t *ttl_s);
 
 /* *ttl_s: it lasts so long from now on; 0: there is no such lease. */
 enum leaserun_result etcdlease_renew(struct etcd *, int64_t id,

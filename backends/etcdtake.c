@@ -11,12 +11,17 @@
 #include "etcdkeys.h"
 #include "etcdlease.h"
 #include "etcdlook.h"
+#include "etcdonce.h"
 #include "etcdtake.h"
 #include "etcdwait.h"
 
 #define LAST_CHANCE_NS	(200 * ETCD_NS_PER_MS)
 #define CANCEL_NS	(500 * ETCD_NS_PER_MS)
 #define BACKOFF_NS	(200 * ETCD_NS_PER_MS)
+
+/* So many answers of a denial are not about --once. */
+#define DENIAL		2
+#define DENIAL_WAIT	5
 
 /* --- The transaction --- */
 
@@ -62,6 +67,7 @@ make_conditions(const struct etcd *e, const struct etcdwait *w)
 	json_array_append_new(all, has_own_hold(w) ?
 	    etcdjson_modified(key, w->view->hold.modified) :
 	    etcdjson_created(key, 0));
+	etcdonce_add_conditions(e, all, w->request);
 	return all;
 }
 
@@ -119,8 +125,10 @@ make_denial(const struct etcd *e, const struct etcdwait *w)
 	json_t *ops = json_array(), *queue, *order;
 
 	etcdkeys_add_look(e, ops, name);
-	if (!w->request->wait)
+	if (!w->request->wait) {
+		etcdonce_add_look(e, ops, w->request);
 		return ops;
+	}
 	json_array_append_new(ops, make_queue(e, name, owner));
 	etcdkeys_wait(e, key, name, NULL);
 	etcdkeys_end(end, key);
@@ -135,6 +143,7 @@ make_denial(const struct etcd *e, const struct etcdwait *w)
 	json_array_append_new(ops, queue);
 	etcdkeys_wait(e, key, name, owner);
 	json_array_append_new(ops, etcdjson_range(key, NULL));
+	etcdonce_add_look(e, ops, w->request);
 	return ops;
 }
 
@@ -247,6 +256,9 @@ read_answer(struct etcd *e, struct etcdwait *w, const json_t *answer,
 		return result;
 	if (json_is_true(json_object_get(answer, "succeeded")))
 		return note_grant(e, w, grant);
+	if (w->request->once_key != NULL && etcdonce_is_done(answer,
+	    w->request->wait ? DENIAL_WAIT : DENIAL))
+		return LEASERUN_DONE;
 	if (etcdview_is_held_by(w->view, w->request->owner))
 		return find_own(e, w, deadline, grant);
 	if (w->request->wait)
@@ -338,10 +350,15 @@ ride_out(struct etcd *e, const struct etcdwait *w, int64_t *since)
 static enum leaserun_result
 take(struct etcd *e, struct etcdwait *w, struct leaserun_grant *grant)
 {
-	enum leaserun_result result;
+	enum leaserun_result result = LEASERUN_OK;
 	int64_t since = INT64_MAX;
 
-	if ((result = look_first(e, w)) != LEASERUN_OK)
+	/* That it is done is final, whoever holds the name. */
+	if (w->request->once_key != NULL)
+		result = etcdonce_look(e, w->request, attempt_deadline(e, w));
+	if (result == LEASERUN_OK)
+		result = look_first(e, w);
+	if (result != LEASERUN_OK)
 		return result;
 	for (;;) {
 		result = try_once(e, w, attempt_deadline(e, w), grant);

@@ -260,9 +260,9 @@ static enum leaserun_result
 wait_watching(struct etcd *e, struct etcdwait *w)
 {
 	int64_t poll = poll_at(e), try_at = INT64_MAX, until, now;
+	bool again = false, was_held = w->view->held.there;
 	const struct etcdgrip *g = &e->grip;
 	enum leaserun_result result;
-	bool again = false;
 
 	for (;;) {
 		until = earlier(earlier(try_at, w->deadline),
@@ -274,6 +274,10 @@ wait_watching(struct etcd *e, struct etcdwait *w)
 		/* A grant of ours whose answer was lost is seen here, too. */
 		if (w->is_nearer ||
 		    etcdview_is_held_by(w->view, w->request->owner))
+			return LEASERUN_OK;
+		/* What is kept by --min-hold now may be done. */
+		if (w->request->once_key != NULL && was_held &&
+		    !w->view->held.there)
 			return LEASERUN_OK;
 		now = e->host->now();
 		if (etcdwait_is_blocked(w)) {

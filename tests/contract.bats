@@ -772,9 +772,8 @@ contenders() {
 
 	contenders 18 --once today
 	has_run 1
-	# Those that come late find that it is done.
+	# Those that come late find that it is done, or still being done.
 	assert_matches "$statuses " "^( 0| 75)+ $"
-	[ "$(grep -ow 0 <<<"$statuses" | wc -l)" -ge 6 ]
 }
 
 @test "--once: eighteen that wait all end with 0, and one runs" {
@@ -951,15 +950,15 @@ contenders() {
 @test "status --once shows what is done, when, by whom, how long" {
 	local token
 
-	token=$(token)
 	run_tool 0 status --once "$name"
 	assert_equal "$(wc -l <<<"$stdout")" 1
 	run_tool 0 run --once 'day 1' --owner 'my label' "$name" -- \
-	    sleep 0.2
+	    sh -c 'echo "$LEASERUN_FENCE_TOKEN"; sleep 0.2'
+	token=$stdout
 	once 'day 2'
 	run_tool 0 status --once "$name"
 	assert_matches "$stdout" \
-	    "$name +day 1 +20[0-9T:.-]+Z +$((token + 1)) +my label +[23]..ms"
+	    "$name +day 1 +20[0-9T:.-]+Z +$token +my label +[23]..ms"
 	assert_matches "$(sed -n 2p <<<"$stdout")" 'day 2'
 	run_tool 0 status --once
 	assert_contains "$stdout" "day 1"
@@ -968,7 +967,7 @@ contenders() {
 	assert_contains "$stdout" "\"name\": \"$name\""
 	assert_contains "$stdout" '"label": "my label"'
 	assert_contains "$stdout" "\"host\": \"$(uname -n)\""
-	assert_contains "$stdout" "\"token\": $((token + 1))"
+	assert_contains "$stdout" "\"token\": $token"
 	assert_matches "$stdout" '"owner": "my%20label:[0-9a-f]{32}"'
 	assert_matches "$stdout" '"done_at": "20[0-9T:.-]+Z"'
 	assert_matches "$stdout" '"ran_ms": [23]..'

@@ -920,3 +920,268 @@ is_old() {
 	[ ! -e ran ]
 	run_tool 0 run other true
 }
+
+# --- Once ---
+
+# once KEY [OPTION]...: a run for this key that writes a line to the file ran.
+once() {
+	run_tool 0 run --once "$@" job -- sh -c 'echo run >>ran'
+}
+
+has_run() {
+	assert_equal "$(cat ran 2>/dev/null | wc -l)" "$1"
+}
+
+# done_keys [OPTION]...
+done_keys() {
+	run_tool 0 status "$@" --once --json job >/dev/null
+	sed -n 's/^ *"key": \(.*\),$/\1/p' <<<"$stdout"
+}
+
+# record_ttl KEY: what is left of a key's lease, in seconds.
+record_ttl() {
+	local id
+
+	id=$(ctl get "$1" -w fields | sed -n 's/^"Lease" : //p')
+	ctl lease timetolive "$(printf '%x' "$id")" |
+	    sed -n 's/.*remaining(\([0-9]*\)s).*/\1/p'
+}
+
+# leases COUNT: etcd has so many.
+leases() {
+	[ "$(ctl lease list | grep -c '^[0-9a-f]*$')" -eq "$1" ]
+}
+
+@test "--once: what is done stays done, over a restart of etcd" {
+	etcd_start
+	use "$ETCD"
+	run_tool 3 run --once today job -- sh -c 'exit 3'
+	assert_equal "$(done_keys)" ""
+	once today
+	once today -v
+	assert_contains "$stderr" today
+	etcd_stop
+	etcd_again
+	once today
+	has_run 1
+	once 'to morrow/a'
+	has_run 2
+	assert_equal "$(done_keys)" $'"to morrow/a"\n"today"'
+	run_tool 0 status --once
+	assert_contains "$stdout" 'to morrow/a'
+	run_tool 0 status
+	assert_equal "$(wc -l <<<"$stdout")" 2
+	run_tool 0 run job true
+	assert_equal "$output" ""
+}
+
+@test "--once: a waiter does not run, and one is replaced that was killed" {
+	etcd_start
+	use "$ETCD"
+	hold --once today
+	waiter got --once today
+	let_go
+	assert_ends 0 "$holder"
+	assert_ends 0 "$waiter"
+	[ ! -e got ]
+	queued 0
+	holder --once tomorrow
+	waiter got --once tomorrow
+	# shellcheck disable=SC2046
+	kill -KILL "$holder" $(ps -o pid= --ppid "$holder")
+	assert_ends 0 "$waiter"
+	[ -s got ]
+	assert_equal "$(done_keys)" $'"tomorrow"\n"today"'
+}
+
+@test "--once: what --min-hold keeps is not waited for when it is done" {
+	etcd_start
+	use "$ETCD"
+	hold --once today --min-hold 60s
+	waiter got --once today
+	waiter other --once tomorrow
+	let_go
+	assert_ends 0 "$holder"
+	wait_until 10 queued 1
+	[ ! -e got ]
+	[ ! -e other ]
+	run_tool 75 run job true
+	run_tool 0 revoke --force job
+	wait_until 10 test -s other
+}
+
+@test "--once: a record lasts as long as it is to be kept, and no longer" {
+	local ttl
+
+	etcd_start
+	use "$ETCD"
+	once today
+	ttl=$(record_ttl /test/once/job/today)
+	[ "$ttl" -ge 2591990 ]
+	[ "$ttl" -le 2592005 ]
+	once short -o keep=1500ms
+	once long -o keep=9999d
+	has_run 3
+	ttl=$(record_ttl /test/once/job/long)
+	[ "$ttl" -ge $((9999 * 86400 - 10)) ]
+	ttl=$(record_ttl /test/once/job/short)
+	[ "$ttl" -ge 2 ]
+	[ "$ttl" -le 7 ]
+	once short
+	has_run 3
+	lacks_short() {
+		! done_keys | grep -q short
+	}
+	wait_until 20 lacks_short
+	once short
+	has_run 4
+	run_tool 0 run --once-per 1d -o keep=1h job true
+	ttl=$(record_ttl "$(ctl get --prefix --keys-only /test/period/job/ |
+	    head -n 1)")
+	[ "$ttl" -ge $((2 * 86400 - 10)) ]
+	[ "$ttl" -le $((2 * 86400 + 5)) ]
+}
+
+@test "--once-per: one run in each period, and none in an older one" {
+	local key later
+
+	etcd_start
+	use "$ETCD"
+	for _ in 1 2; do
+		run_tool 0 run --once-per 9999d job -- sh -c 'echo run >>ran'
+	done
+	has_run 1
+	# Another length, and a key that is no period.
+	run_tool 0 run --once-per 9998d job -- sh -c 'echo run >>ran'
+	once 9999d@2999
+	has_run 3
+	run_tool 0 run --once "$(done_keys | sed -n 's/"\(9998.*\)"/\1/p')" \
+	    job -- sh -c 'echo run >>ran'
+	has_run 3
+	key=$(ctl get --prefix --keys-only /test/period/job/ | grep 9999d)
+	later=$(sed -E 's/%40[0-9]{4}/%402999/' <<<"$key")
+	ctl del --prefix /test/once/job/
+	ctl del --prefix /test/period/job/
+	ctl put "$later" x
+	run_tool 0 run --once-per 9999d job -- sh -c 'echo run >>ran'
+	has_run 3
+	ctl del "$later"
+	run_tool 0 run --once-per 9999d job -- sh -c 'echo run >>ran'
+	has_run 4
+}
+
+# An answer that nothing is done, by a clock that is so far from ours.
+clock_off() {
+	local body='{"header":{"revision":"5"},"responses":[{"response_range":{}},{"response_range":{}}]}'
+
+	printf 'HTTP/1.1 200 OK\r\nConnection: close\r\nDate: %s\r\n\r\n%s\n' \
+	    "$(LC_ALL=C date -u -d "$1" '+%a, %d %b %Y %H:%M:%S GMT')" \
+	    "$body" >off
+	order "answer $PWD/off match /v3/kv/txn once"
+}
+
+@test "--once-per: a clock that is wrong by a tenth of the period: 78" {
+	with_relay
+	clock_off '10 minutes ago'
+	run_tool 78 run --once-per 1h job touch ran
+	assert_matches "$stderr" '(598|599|600|601)\.[0-9]* s ahead of'
+	clock_off '10 minutes'
+	run_tool 78 run --once-per 1h job touch ran
+	assert_matches "$stderr" '(599|600|601)\.[0-9]* s behind'
+	[ ! -e ran ]
+	clock_off '10 minutes ago'
+	run_tool 0 run --once-per 2h job true
+	clock_off '10 minutes ago'
+	run_tool 0 run --once today job true
+	run_tool 0 run --once-per 1s job true
+}
+
+@test "--once: a release whose answer is lost has recorded it, once" {
+	local how what n=0
+
+	with_relay
+	for how in drop close cut; do
+		for what in "$releasing" /v3/lease/grant /v3/lease/revoke \
+		    /v3/kv/txn; do
+			n=$((n + 1))
+			bg "$LEASERUN" run -t 6s --once "key$n" job -- sh -c \
+			    'echo >go; echo run >>ran; while [ -e go ]; do
+				sleep 0.02; done'
+			run=$!
+			wait_until 10 test -e go
+			order "$how match $what once"
+			rm go
+			assert_ends 0 "$run"
+			[ ! -e relay ] || fail "$how $what was not met"
+			once "key$n" "${direct[@]}"
+			has_run "$n"
+		done
+	done
+	assert_equal "$(done_keys "${direct[@]}" | wc -l)" "$n"
+	# Only theirs are left, and nothing that is kept for as long.
+	wait_until 20 leases "$n"
+}
+
+@test "--once: a release is known by its record when others had the name" {
+	local run
+
+	with_relay
+	order "drop match $releasing"
+	bg "$LEASERUN" run -t 10s --once today job true
+	run=$!
+	recorded() {
+		[ -n "$(done_keys "${direct[@]}")" ]
+	}
+	wait_until 10 recorded
+	run_tool 0 run "${direct[@]}" job true
+	rm relay
+	assert_ends 0 "$run"
+	once today "${direct[@]}"
+	has_run 0
+	wait_until 20 leases 1
+}
+
+@test "--once: who lost the lease records nothing and leaves no lease" {
+	etcd_start
+	use "$ETCD"
+	hold -r 2s --once today
+	run_tool 0 revoke --force job
+	let_go
+	assert_ends 79 "$holder"
+	assert_equal "$(done_keys)" ""
+	wait_until 20 leases 0
+}
+
+@test "--once: with rights for the prefix only" {
+	with_users
+	once today "${known[@]}"
+	once today "${known[@]}"
+	run_tool 0 run "${known[@]}" --once-per 1d job -- sh -c 'echo run >>ran'
+	run_tool 0 run "${known[@]}" --once-per 1d job -- sh -c 'echo run >>ran'
+	has_run 2
+	assert_equal "$(done_keys "${known[@]}" | wc -l)" 2
+}
+
+@test "--once: what cannot be recorded for want of space ends with 74" {
+	local i
+
+	etcd_start --quota-backend-bytes $((4 * 1024 * 1024))
+	use "$ETCD"
+	hold -t 3s -r 500ms -g 200ms --once today 2>err
+	head -c 400000 /dev/zero | tr '\0' x >blob
+	for ((i = 0; i < 30; i++)); do
+		ctl put "junk$i" <blob >/dev/null 2>&1 || break
+	done
+	let_go
+	wait_until 10 grep -q NOSPACE err
+	run_tool 75 run job true
+	for ((i = 0; i < 30; i++)); do
+		ctl del "junk$i"
+	done
+	ctl compact "$(revision)"
+	ctl defrag
+	ctl alarm disarm
+	assert_ends 0 "$holder"
+	once today
+	has_run 0
+}

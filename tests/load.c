@@ -117,7 +117,9 @@ take(void *self, struct held *h, int process, int i)
 	struct leaserun_grant grant;
 
 	snprintf(h->name, sizeof(h->name), "load-%d-%d", process, i);
-	snprintf(h->owner, sizeof(h->owner), "load:%016x%016x", process, i);
+	/* Each half is one of its own, for stores that use one. */
+	snprintf(h->owner, sizeof(h->owner), "load:%08x%08x%08x%08x",
+	    process + 1, i, process + 1, i);
 	if (ops->acquire(self, &request, now_ns() + PATIENCE, &grant) !=
 	    LEASERUN_OK)
 		return false;
