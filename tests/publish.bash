@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 # For tests of what is published: leaserun installed below $dest, and the
 # example of a module, built outside the tree from what is there.  Under a link
 # publish-contract.bats, its store is the one that is tested.
