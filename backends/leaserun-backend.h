@@ -28,8 +28,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Until it is published the version must match exactly. */
+/*
+ * The promise to whoever builds a module.  The version is raised only when
+ * something here changes its meaning; program and module must then be of the
+ * same version.  Within a version any module works with any program, older or
+ * newer, because there are two kinds of structs and no others:
+ *
+ * Those that begin with `size' and `version': leaserun_backend, of the module,
+ * and leaserun_host, of the program.  New members are added at their end.  The
+ * reader goes by `size': what lies beyond it is not there.  The program copies
+ * of a backend what both know, the rest is NULL and means what is written at
+ * the member; a module asks LEASERUN_HOST_HAS() before it uses a service that
+ * version 1 did not begin with.
+ *
+ * All others, whoever makes them.  Their size and the place of every member
+ * stay.  New members are taken from `reserved', where 0 means that nothing is
+ * said, as before.  So whoever makes one sets `reserved' to 0, and who reads
+ * one ignores it; an output that is filled in member by member was zeroed by
+ * the program.  leaserun_option and struct pollfd never change.
+ *
+ * Enumerations: a result, state or verdict is never added.  A loss may be; one
+ * that is unknown is a loss all the same.
+ */
 #define LEASERUN_BACKEND_VERSION	1
+
+/* Whether the program has a service that is newer than the version. */
+#define LEASERUN_HOST_HAS(host, member)					\
+	((host)->size >= offsetof(struct leaserun_host, member) +	\
+	    sizeof((host)->member))
 
 /* Sizes include the terminating NUL. */
 #define LEASERUN_NAME_SIZE	241	/* an encoded name */
@@ -103,6 +129,7 @@ struct leaserun_entry {
 	bool		orphaned;	/* held, but only by processes of a job
 					 * whose leaserun is gone: nobody is
 					 * there to be asked */
+	uint64_t	reserved[32];
 };
 
 /* What the keeper wants when it acquires. */
@@ -122,6 +149,7 @@ struct leaserun_request {
 	int64_t		answer_ns;	/* a server that has not answered one
 					 * request for so long is UNAVAILABLE,
 					 * however late the deadline is */
+	uint64_t	reserved[8];
 };
 
 /* What the store granted. */
@@ -135,6 +163,7 @@ struct leaserun_grant {
 					 * the guard and the job */
 	bool		took_over;	/* the last holder did not release */
 	struct leaserun_entry previous;	/* who that was, if took_over */
+	uint64_t	reserved[8];
 };
 
 /* What identifies a lease that we hold. */
@@ -143,6 +172,7 @@ struct leaserun_lease {
 	const char	*owner;
 	uint64_t	token;
 	int64_t		ttl_ns;		/* asked */
+	uint64_t	reserved[8];
 };
 
 struct leaserun_renewal {
@@ -150,6 +180,7 @@ struct leaserun_renewal {
 	int64_t		ttl_ns;		/* granted; 0: does not expire */
 	bool		revoke;		/* someone asked us to end */
 	enum leaserun_loss loss;	/* with LEASERUN_LOST */
+	uint64_t	reserved[8];
 };
 
 /* How the run ended, for the record. */
@@ -160,6 +191,7 @@ struct leaserun_end {
 	const char	*once_key;	/* record it in the same step; NULL */
 	int64_t		once_period_ns;
 	int64_t		once_keep_ns;	/* records that are older may go */
+	uint64_t	reserved[8];
 };
 
 /*
@@ -167,7 +199,7 @@ struct leaserun_end {
  */
 struct leaserun_host {
 	uint32_t	size;		/* of this struct */
-	uint32_t	version;
+	uint32_t	version;	/* LEASERUN_BACKEND_VERSION */
 	void		*keeper;	/* not for backends */
 
 	/* The one clock. */
@@ -218,6 +250,7 @@ struct leaserun_target {
 					 * password */
 	const struct leaserun_option *options;
 	size_t		noptions;
+	uint64_t	reserved[8];
 };
 
 /*
@@ -239,12 +272,14 @@ struct leaserun_revoke {
 	const char	*name;		/* encoded */
 	uint64_t	token;		/* 0: whoever holds it */
 	bool		force;		/* free it at once */
+	uint64_t	reserved[8];
 };
 
 struct leaserun_init {
 	bool		print;		/* change nothing, say what would be */
 	uint64_t	raise_token;	/* 0, or: no token at or below this is
 					 * granted from now on */
+	uint64_t	reserved[8];
 };
 
 /*
@@ -254,7 +289,7 @@ struct leaserun_init {
  *
  * All but open() may answer INTERRUPTED, UNAVAILABLE, DENIED and
  * MISCONFIGURED; other answers are listed.  Outputs are written on OK only,
- * unless said otherwise.
+ * unless said otherwise.  All up to doctor() are required.
  */
 struct leaserun_backend {
 	uint32_t	size;		/* of this struct */

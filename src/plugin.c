@@ -1,6 +1,6 @@
 /*
  * Finds the backend of a URL, loads its module, and lends it the services of
- * the program.  Must never load anything but a module whose version matches.
+ * the program.  Must never call a function that a module does not have.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -71,11 +71,37 @@ has_all_calls(const struct leaserun_backend *ops)
 	    ops->revoke != NULL && ops->init != NULL && ops->doctor != NULL;
 }
 
+int
+plugin_adopt(struct leaserun_backend *ops, const struct leaserun_backend *of,
+    char error[LEASERUN_ERROR_SIZE])
+{
+	size_t size = of->size < sizeof(*ops) ? of->size : sizeof(*ops);
+
+	if (of->version != LEASERUN_BACKEND_VERSION) {
+		snprintf(error, LEASERUN_ERROR_SIZE, "is made for version %u "
+		    "of the contract, this leaserun has %d; install a module "
+		    "that is built for this release", of->version,
+		    LEASERUN_BACKEND_VERSION);
+		return -1;
+	}
+	memset(ops, 0, sizeof(*ops));
+	memcpy(ops, of, size);
+	ops->size = sizeof(*ops);
+	/* Half a pointer may be in the copy of a size that makes no sense. */
+	if (size % sizeof(void *) != 0 || !has_all_calls(ops)) {
+		snprintf(error, LEASERUN_ERROR_SIZE, "lacks a function that "
+		    "every backend has (its size is %u); report this to who "
+		    "made it", of->size);
+		return -1;
+	}
+	return 0;
+}
+
 static const struct leaserun_backend *
 load_module(struct plugin *p, const char *scheme, const char *dir)
 {
-	const struct leaserun_backend *ops;
-	char path[4096];
+	const struct leaserun_backend *module;
+	char path[4096], why[LEASERUN_ERROR_SIZE];
 	void *handle;
 
 	if (dir == NULL)
@@ -95,18 +121,15 @@ load_module(struct plugin *p, const char *scheme, const char *dir)
 		    dlerror());
 		return NULL;
 	}
-	ops = dlsym(handle, "leaserun_backend");
-	if (ops == NULL)
+	module = dlsym(handle, "leaserun_backend");
+	if (module == NULL)
 		snprintf(p->error, sizeof(p->error),
 		    "'%.300s' is not a backend of leaserun", path);
-	else if (ops->version != LEASERUN_BACKEND_VERSION ||
-	    ops->size != sizeof(*ops) || !has_all_calls(ops))
-		snprintf(p->error, sizeof(p->error), "'%.200s' is made for "
-		    "contract %u, this leaserun has %d; install the two from "
-		    "one release", path, ops->version,
-		    LEASERUN_BACKEND_VERSION);
+	else if (plugin_adopt(&p->adopted, module, why) == -1)
+		snprintf(p->error, sizeof(p->error), "'%.200s' %.300s", path,
+		    why);
 	else
-		return ops;	/* stays loaded until the process ends */
+		return &p->adopted;	/* loaded until the process ends */
 	dlclose(handle);
 	return NULL;
 }

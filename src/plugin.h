@@ -9,6 +9,7 @@
 
 struct plugin {
 	const struct leaserun_backend *ops;
+	struct leaserun_backend adopted;	/* where ops is of a module */
 	void		*self;
 	unsigned int	 endpoints;
 	char		 error[LEASERUN_ERROR_SIZE];	/* of the last call */
@@ -23,6 +24,13 @@ struct plugin {
 enum leaserun_result plugin_open(struct plugin *,
 	    const struct leaserun_target *, const char *module_dir);
 void	 plugin_close(struct plugin *);
+
+/*
+ * Copies what a module has of the functions that we know; the others are NULL.
+ * -1: it cannot be used, and error goes on after its name.
+ */
+int	 plugin_adopt(struct leaserun_backend *,
+	    const struct leaserun_backend *of, char error[LEASERUN_ERROR_SIZE]);
 
 /* The exit status for a result that ends a command. */
 int	 plugin_exit_status(enum leaserun_result);

@@ -182,6 +182,8 @@ print_line(void *arg, enum leaserun_verdict verdict, const char *what,
 	static const char *const words[] = { "ok", "note", "warning", "bad" };
 	enum leaserun_verdict *worst = arg;
 
+	if ((size_t)verdict >= sizeof(words) / sizeof(words[0]))
+		verdict = LEASERUN_BAD;		/* no such thing */
 	if (what == NULL)	/* to be copied as it is */
 		printf("%s\n", text);
 	else

@@ -30,6 +30,15 @@ static const char *const state_names[] = {
 	[LEASERUN_UNREADABLE] = "unreadable",
 };
 
+/* A module may say what no version of the contract knows. */
+static const char *
+state_name(enum leaserun_state state)
+{
+	size_t n = sizeof(state_names) / sizeof(state_names[0]);
+
+	return state_names[(size_t)state < n ? state : LEASERUN_UNREADABLE];
+}
+
 struct show *
 show_new(void)
 {
@@ -136,10 +145,10 @@ fill_row(char cells[COLUMNS][CELL_SIZE], const struct leaserun_entry *e)
 		strcpy(cells[i], "-");
 	decoded(e->name, cells[0], CELL_SIZE);
 	text_copy(cells[1], CELL_SIZE, e->orphaned ? "orphaned" :
-	    state_names[e->state]);
+	    state_name(e->state));
 	if (e->waiting > 0)
 		snprintf(cells[1], CELL_SIZE, "%s, %" PRId64 " waiting",
-		    state_names[e->state], e->waiting);
+		    state_name(e->state), e->waiting);
 	if (is_held && e->label[0] != '\0')
 		text_copy(cells[2], CELL_SIZE, clean(e->label));
 	if (is_held && e->pid > 0)
@@ -257,7 +266,7 @@ json_entry(const struct leaserun_entry *e)
 	    "{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
 	    "s:o, s:b, s:b, s:o}",
 	    "name", json_string(name),
-	    "state", state_names[e->state],
+	    "state", state_name(e->state),
 	    "owner", json_text(is_held ? e->owner : ""),
 	    "label", json_text(is_held ? e->label : ""),
 	    "host", json_text(is_held ? e->host : ""),

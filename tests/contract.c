@@ -31,6 +31,7 @@
 
 #include "../backends/file.h"
 #include "../backends/leaserun-backend.h"
+#include "../src/plugin.h"
 
 #define NS_PER_MS	INT64_C(1000000)
 #define NS_PER_S	INT64_C(1000000000)
@@ -128,7 +129,7 @@ static const struct leaserun_backend *ops;
 static struct leaserun_target target;
 static char run_prefix[16];
 static unsigned int checks, failed;
-static bool bad_wait, bad_text;
+static bool bad_wait, bad_text, bad_reserved;
 static char bad_text_seen[LEASERUN_ERROR_SIZE];
 
 /* --- TAP --- */
@@ -282,6 +283,20 @@ no_children(void)
 	return waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD;
 }
 
+/* What a later contract reads as something. */
+static void
+reserved_look(const uint64_t *reserved, size_t n)
+{
+	while (n-- > 0) {
+		if (reserved[n] != 0)
+			bad_reserved = true;
+	}
+}
+
+#define RESERVED_LOOK(x)						\
+	reserved_look((x)->reserved, sizeof((x)->reserved) /		\
+	    sizeof((x)->reserved[0]))
+
 /* --- Host services --- */
 
 static enum leaserun_result
@@ -325,6 +340,7 @@ host_holder(const struct leaserun_host *host,
 
 	p->told++;
 	p->holder = *entry;
+	RESERVED_LOOK(entry);
 	if (p->tell_fd != -1 && write(p->tell_fd, "r", 1) != 1)
 		bail_out("cannot tell the holder: %s", strerror(errno));
 	p->tell_fd = -1;
@@ -448,11 +464,17 @@ static enum leaserun_result
 take(struct party *p, const char *name)
 {
 	struct leaserun_request request;
+	enum leaserun_result result;
 
 	party_new_owner(p);
 	request = request_make(p, name);
-	return ops->acquire(p->self, &request, now_ns() + PATIENCE,
+	result = ops->acquire(p->self, &request, now_ns() + PATIENCE,
 	    &p->grant);
+	if (result == LEASERUN_OK) {
+		RESERVED_LOOK(&p->grant);
+		RESERVED_LOOK(&p->grant.previous);
+	}
+	return result;
 }
 
 static enum leaserun_result
@@ -471,8 +493,12 @@ static enum leaserun_result
 renew_as(struct party *p, const struct leaserun_lease *lease,
     struct leaserun_renewal *renewal)
 {
+	enum leaserun_result result;
+
 	memset(renewal, 0, sizeof(*renewal));
-	return ops->renew(p->self, lease, now_ns() + PATIENCE, renewal);
+	result = ops->renew(p->self, lease, now_ns() + PATIENCE, renewal);
+	RESERVED_LOOK(renewal);
+	return result;
 }
 
 static enum leaserun_result
@@ -555,6 +581,7 @@ listing_add(void *arg, const struct leaserun_entry *entry)
 {
 	struct listing *listing = arg;
 
+	RESERVED_LOOK(entry);
 	if (strcmp(entry->name, listing->name) != 0) {
 		listing->others++;
 		return;
@@ -740,7 +767,6 @@ child_end(struct child *child)
 static void
 test_struct(void)
 {
-	check(ops->size == sizeof(*ops), "the struct has the size it says");
 	check(ops->version == LEASERUN_BACKEND_VERSION,
 	    "the version is ours");
 	check(ops->name != NULL && ops->name[0] != '\0', "it has a name");
@@ -748,7 +774,7 @@ test_struct(void)
 	    ops->acquire != NULL && ops->abandon != NULL &&
 	    ops->renew != NULL && ops->release != NULL &&
 	    ops->list != NULL && ops->revoke != NULL && ops->init != NULL &&
-	    ops->doctor != NULL, "all functions but list_once are there"))
+	    ops->doctor != NULL, "the required functions are there"))
 		bail_out("functions are missing");
 }
 
@@ -756,7 +782,8 @@ static void
 test_open(void)
 {
 	struct leaserun_option option = { "no-such-option", "1" };
-	struct leaserun_target bad = { target.url, &option, 1 };
+	struct leaserun_target bad = { .url = target.url,
+	    .options = &option, .noptions = 1 };
 	enum leaserun_result result;
 	struct fds before, after;
 	struct party p;
@@ -800,7 +827,8 @@ line_count(void *arg, enum leaserun_verdict verdict, const char *what,
 static enum leaserun_result
 init(struct party *p, bool print, uint64_t raise_token, struct lines *lines)
 {
-	struct leaserun_init init = { print, raise_token };
+	struct leaserun_init init = { .print = print,
+	    .raise_token = raise_token };
 
 	memset(lines, 0, sizeof(*lines));
 	return ops->init(p->self, &init, now_ns() + PATIENCE, line_count,
@@ -899,6 +927,7 @@ test_held(void)
 	check_result(take(&q, name), LEASERUN_HELD, &q, "a second contender");
 	check(memcmp(&untouched, &q.grant, sizeof(untouched)) == 0,
 	    "its grant was not written");
+	memset(&q.grant, 0, sizeof(q.grant));
 	if (check(q.told == 1, "it was told once who holds the name"))
 		test_entry(&q.holder, &p, "the holder");
 	entry = look(&q, name);
@@ -1138,10 +1167,14 @@ static enum leaserun_result
 ask(struct party *p, const char *name, uint64_t token, bool force,
     struct leaserun_entry *entry)
 {
-	struct leaserun_revoke revoke = { name, token, force };
+	struct leaserun_revoke revoke = { .name = name, .token = token,
+	    .force = force };
+	enum leaserun_result result;
 
 	memset(entry, 0, sizeof(*entry));
-	return ops->revoke(p->self, &revoke, now_ns() + PATIENCE, entry);
+	result = ops->revoke(p->self, &revoke, now_ns() + PATIENCE, entry);
+	RESERVED_LOOK(entry);
+	return result;
 }
 
 static void
@@ -1328,6 +1361,7 @@ roll_mark(void *arg, const struct leaserun_entry *entry)
 	struct roll *roll = arg;
 	size_t i;
 
+	RESERVED_LOOK(entry);
 	for (i = 0; i < NNAMES; i++) {
 		if (strcmp(entry->name, roll->names[i]) != 0)
 			continue;
@@ -2567,6 +2601,7 @@ test_host_use(void)
 	check(!bad_wait, "at most 14 descriptors were waited for");
 	if (!check(!bad_text, "error texts are one line, no full stop"))
 		note("%s", bad_text_seen);
+	check(!bad_reserved, "what is reserved was 0 in every output");
 }
 
 static void (*const tests[])(void) = {
@@ -2582,6 +2617,9 @@ static void (*const tests[])(void) = {
 static void
 backend_load(const char *module)
 {
+	static struct leaserun_backend adopted;
+	const struct leaserun_backend *found;
+	char error[LEASERUN_ERROR_SIZE];
 	void *library;
 
 	if (strcmp(module, "builtin:file") == 0) {
@@ -2591,9 +2629,12 @@ backend_load(const char *module)
 	library = dlopen(module, RTLD_NOW | RTLD_LOCAL);
 	if (library == NULL)
 		bail_out("%s", dlerror());
-	ops = dlsym(library, "leaserun_backend");
-	if (ops == NULL)
+	found = dlsym(library, "leaserun_backend");
+	if (found == NULL)
 		bail_out("%s", dlerror());
+	if (plugin_adopt(&adopted, found, error) == -1)
+		bail_out("%s %s", module, error);
+	ops = &adopted;
 }
 
 static void

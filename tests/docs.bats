@@ -234,13 +234,15 @@ section() {
 }
 
 @test "mandoc finds nothing in the manual pages" {
-	mandoc -T lint -W warning "$srcdir"/man/*.[157]
+	mandoc -T lint -W warning "$srcdir"/man/*.[1357]
 }
 
 @test "the examples of the manual pages are understood" {
 	local file
 
-	for file in "$srcdir"/man/*.[157]; do
+	# That of leaserun-backend(3) is in the current directory.
+	ln -s "$MODULES/fake.so" example.so
+	for file in "$srcdir"/man/*.[1357]; do
 		displays "$file"
 	done | examples | all_parse 20
 }

@@ -740,7 +740,7 @@ option_set(const struct leaserun_host *host,
     const struct leaserun_option *option, unsigned int *endpoints)
 {
 	if (strcmp(option->key, "endpoints") != 0) {
-		host->error(host, "unknown option '%s'; the fake store knows "
+		host->error(host, "no option '%s'; the fake store knows "
 		    "'endpoints'", option->key);
 		return LEASERUN_MISCONFIGURED;
 	}

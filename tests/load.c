@@ -123,8 +123,8 @@ take(void *self, struct held *h, int process, int i)
 	if (ops->acquire(self, &request, now_ns() + PATIENCE, &grant) !=
 	    LEASERUN_OK)
 		return false;
-	h->lease = (struct leaserun_lease){ h->name, h->owner, grant.token,
-	    TTL };
+	h->lease = (struct leaserun_lease){ .name = h->name, .owner = h->owner,
+	    .token = grant.token, .ttl_ns = TTL };
 	return true;
 }
 
@@ -149,7 +149,7 @@ static void __attribute__((noreturn))
 work(const char *url, int process, int n, int64_t seconds)
 {
 	struct leaserun_option keep = { "connection", "keep" };
-	struct leaserun_target target = { url, &keep, 0 };
+	struct leaserun_target target = { .url = url, .options = &keep };
 	struct leaserun_end end = { .ran = true };
 	struct held *held = calloc((size_t)n, sizeof(*held));
 	unsigned int endpoints;
