@@ -254,8 +254,8 @@ command_gone() {
 }
 
 @test "keeper frozen between grant and start for too long: nothing is run" {
-	script acquire slow-answer 300 once
-	first -- tree
+	script acquire slow-answer 1500 once
+	first -t 5s -- tree
 	wait_until 10 test -s "$STORE/job.state"
 	freeze "$first"
 	second
@@ -267,8 +267,8 @@ command_gone() {
 }
 
 @test "keeper frozen between grant and start, but not for long: it is run" {
-	script acquire slow-answer 300 once
-	first -- ticks=3
+	script acquire slow-answer 1500 once
+	first -t 5s -- ticks=3
 	wait_until 10 test -s "$STORE/job.state"
 	freeze "$first"
 	kill -CONT "$first"

@@ -1,7 +1,6 @@
 # shellcheck shell=bash disable=SC2154
 # For tests of what is published: leaserun installed below $dest, and the
-# example of a module, built outside the tree from what is there.  Under a link
-# publish-contract.bats, its store is the one that is tested.
+# example of a module, built outside the tree from what is there.
 
 # publish_install DIR: what `make install' does, below DIR.
 publish_install() {
@@ -34,17 +33,4 @@ publish_example() {
 	    publish_make -C "$1" CC="${CC-cc}" \
 	    CFLAGS='-O2 -Wall -Wextra -Werror' >example.log 2>&1 ||
 	    { cat example.log; return 1; }
-}
-
-contract_store() {
-	cd "$BATS_FILE_TMPDIR" || return
-	dest=$PWD/dest
-	publish_install "$dest"
-	publish_example modules
-	export CONTRACT_URL=example:$PWD/leases
-	export CONTRACT_MODULES=$PWD/modules
-}
-
-contract_store_stop() {
-	:
 }
