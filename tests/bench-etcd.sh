@@ -44,7 +44,7 @@ etcd --name one --data-dir "$dir/data" --listen-client-urls "$endpoint" \
 server=$!
 export ETCDCTL_API=3
 n=0
-until etcdctl --endpoints "$endpoint" endpoint health >health 2>&1; do
+until etcdctl --endpoints "$endpoint" endpoint health >probe.out 2>&1; do
 	n=$((n + 1))
 	[ "$n" -lt 100 ] || exit 1
 	sleep 0.1

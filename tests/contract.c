@@ -50,6 +50,7 @@
 #define HOUR		(3600 * NS_PER_S)
 #define ONCE_PROCS	4
 #define ONCE_ROUNDS	1000
+#define ONCE_TIME	(20 * NS_PER_S)		/* or fewer, if it takes long */
 #define OLD_KEYS	250
 #define OLD_KEEP	(15 * NS_PER_S)
 #define YOUNG_KEYS	400
@@ -112,6 +113,8 @@ struct arena {
 struct once_arena {
 	char		name[LEASERUN_NAME_SIZE];
 	atomic_int	arrived[ONCE_ROUNDS];
+	atomic_int	rounds;
+	int64_t		until_ns;
 	atomic_int	inside;
 	atomic_int	overlaps;
 	atomic_int	failures;
@@ -2454,7 +2457,20 @@ test_once_keep(void)
 	party_close(&p);
 }
 
-/* Together with the others, until the key of this round is done. */
+/* False: this round is not held any more. */
+static bool
+assemble(struct once_arena *arena, int round)
+{
+	atomic_fetch_add(&arena->arrived[round], 1);
+	while (atomic_load(&arena->arrived[round]) < ONCE_PROCS) {
+		if (round >= atomic_load(&arena->rounds))
+			return false;
+		sched_yield();
+	}
+	return true;
+}
+
+/* Until the key of this round is done. */
 static void
 contend_once(struct once_arena *arena, struct party *p, int round)
 {
@@ -2463,9 +2479,6 @@ contend_once(struct once_arena *arena, struct party *p, int round)
 	bool fails;
 
 	snprintf(key, sizeof(key), "round-%d", round);
-	atomic_fetch_add(&arena->arrived[round], 1);
-	while (atomic_load(&arena->arrived[round]) < ONCE_PROCS)
-		sched_yield();
 	while ((result = take_once(p, arena->name, key, 0, 12 * PATIENCE)) ==
 	    LEASERUN_OK) {
 		if (atomic_fetch_add(&arena->inside, 1) != 0)
@@ -2490,8 +2503,13 @@ once_contender(struct once_arena *arena)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	party_open(&p, "contender");
-	for (i = 0; i < ONCE_ROUNDS; i++)
+	/* Nobody is further than waiting for all in the next round. */
+	for (i = 0; i < atomic_load(&arena->rounds) && assemble(arena, i);
+	    i++) {
 		contend_once(arena, &p, i);
+		if (now_ns() >= arena->until_ns)
+			atomic_store(&arena->rounds, i + 1);
+	}
 	party_close(&p);
 	_exit(0);
 }
@@ -2501,7 +2519,7 @@ test_once_contention(void)
 {
 	int64_t from = now_ns();
 	struct once_arena *arena;
-	int i, once = 0, failures = 0;
+	int i, once = 0, failures = 0, rounds;
 	struct party p;
 
 	arena = mmap(NULL, sizeof(*arena), PROT_READ | PROT_WRITE,
@@ -2509,6 +2527,8 @@ test_once_contention(void)
 	if (arena == MAP_FAILED)
 		bail_out("mmap: %s", strerror(errno));
 	name_make(arena->name, "once-contention");
+	atomic_store(&arena->rounds, ONCE_ROUNDS);
+	arena->until_ns = from + ONCE_TIME;
 	fflush(stdout);
 	for (i = 0; i < ONCE_PROCS; i++) {
 		if (fork() == 0)
@@ -2516,16 +2536,17 @@ test_once_contention(void)
 	}
 	while (waitpid(-1, NULL, 0) != -1)
 		continue;
-	for (i = 0; i < ONCE_ROUNDS; i++) {
+	rounds = atomic_load(&arena->rounds);
+	for (i = 0; i < rounds; i++) {
 		once += atomic_load(&arena->recorded[i]) == 1;
 		failures += atomic_load(&arena->given_up[i]);
 	}
-	check(once == ONCE_ROUNDS, "%d processes start together, %d keys: each "
-	    "is done by one of them", ONCE_PROCS, ONCE_ROUNDS);
+	check(once == rounds, "%d processes start together, %d keys: each "
+	    "is done by one of them", ONCE_PROCS, rounds);
 	check(atomic_load(&arena->failures) == 0, "without an error");
 	check(atomic_load(&arena->overlaps) == 0, "never two at a time");
 	party_open(&p, "looker");
-	check(count_of(&p, arena->name) == ONCE_ROUNDS,
+	check(count_of(&p, arena->name) == rounds,
 	    "each is recorded once");
 	party_close(&p);
 	note("%d failed and were replaced, %" PRId64 " ms", failures,
