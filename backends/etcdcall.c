@@ -322,8 +322,14 @@ authenticate(struct etcd *e, unsigned int endpoint, int64_t deadline)
 		e->host->error(e->host, "user '%s': etcd has just refused "
 		    "this password", e->url.user);
 		result = LEASERUN_DENIED;
-	} else
+	} else {
+		/* What was refused is tried once a while, also unanswered. */
+		if (e->refused_at != 0 && strcmp(password, e->refused) == 0)
+			e->refused_at = e->host->now();
 		result = send_password(e, endpoint, password, deadline);
+		if (result == LEASERUN_OK)
+			e->refused_at = 0;
+	}
 	explicit_bzero(password, sizeof(password));
 	return result;
 }

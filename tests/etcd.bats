@@ -457,7 +457,7 @@ with_users() {
 	local before
 
 	with_users
-	holder "${known[@]}" -t 4s
+	holder "${known[@]}" -t 15s
 	ctl user passwd runner --interactive=false <<<other
 	etcd_stop
 	etcd_again
