@@ -741,7 +741,8 @@ contenders() {
 			sleep "$1"
 			shift
 			exec "$@"' "$i" "${late[i % 3]}" \
-		    "$LEASERUN" run "$@" "$name" -- sh -c 'echo run >>ran'
+		    "$LEASERUN" run --connect-timeout 60s "$@" "$name" -- \
+		    sh -c 'echo run >>ran'
 		pids+=("$!")
 	done
 	for ((i = 0; i < n; i++)); do
@@ -752,7 +753,7 @@ contenders() {
 	statuses=
 	for pid in "${pids[@]}"; do
 		status=0
-		wait_until 60 is_gone "$pid"
+		wait_until 100 is_gone "$pid"
 		wait "$pid" || status=$?
 		statuses+=" $status"
 	done

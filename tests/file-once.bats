@@ -203,7 +203,7 @@ older_than() {
 }
 
 @test "a large file is read and written in time" {
-	seed $((60 << 20))
+	seed $((20 << 20))
 	once new
 	once new
 	once old

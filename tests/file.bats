@@ -326,7 +326,7 @@ as_nobody() {
 
 @test "the token survives kill -9 at any moment" {
 	last=0
-	for i in $(seq 1 60); do
+	for i in $(seq 2 2 60); do
 		"$LEASERUN" run job -- sh -c \
 		    'echo "$LEASERUN_FENCE_TOKEN" >>issued' 3>&- &
 		pid=$!
