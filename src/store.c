@@ -149,7 +149,9 @@ host_holder(const struct leaserun_host *host,
 	st->holder = *entry;
 	st->is_held = true;
 	st->heard_at = now_ns();
-	if (is_in_chain(st->s->chain, entry->owner)) {
+	/* What --min-hold keeps is over by itself, whoever had it. */
+	if (entry->state != LEASERUN_HOLDING &&
+	    is_in_chain(st->s->chain, entry->owner)) {
 		st->is_outer = true;
 		return false;
 	}
