@@ -67,10 +67,15 @@ static enum leaserun_result
 release(struct giveback *g, const struct leaserun_end *end, int64_t limit,
     int status)
 {
+	enum leaserun_result result;
+
 	bound(time_add(limit, ATTEMPT_MIN), status, end->once_key == NULL ?
 	    "leaserun: the lease could not be released in time, it runs out "
 	    "by itself\n" : unrecorded);
-	return store_release(g->store, g->lease, end, limit);
+	result = store_release(g->store, g->lease, end, limit);
+	account_woke(g->account, g->store->due_at, g->store->woke_at,
+	    g->deadline);
+	return result;
 }
 
 /* Keeps the name from others while the record cannot be made. */

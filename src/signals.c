@@ -15,13 +15,14 @@
 
 #include "leave.h"
 #include "proc.h"
+#include "sigkind.h"
 #include "signals.h"
 #include "timeutil.h"
 #include "util.h"
 
 /* How long a handler may go on killing when the guard is gone. */
 #define HANDLER_SPELL	(2 * NS_PER_S)
-/* What the guard may be late by; and for how long an ended job is released. */
+/* What guard and timers may be late by; and for how long an ended job is released. */
 #define GUARD_PATIENCE	(100 * NS_PER_MS)
 #define LEAVE_AFTER	(5 * NS_PER_S)
 #define GIVE_UP_EVERY	(20 * NS_PER_MS)
@@ -60,30 +61,6 @@ wake(void)
 		return;		/* full: it is readable all the same */
 }
 
-/* What ends a process that does not handle it. */
-static bool
-is_terminating(int signo)
-{
-	return signo != SIGCONT && signo != SIGURG && signo != SIGWINCH &&
-	    signo != SIGTSTP && signo != SIGTTIN && signo != SIGTTOU &&
-	    signo != SIGCHLD;
-}
-
-/*
- * These reach a whole group when the terminal sends them; a hangup the leader
- * of the session alone, if we are that.
- */
-static bool
-is_from_terminal(int signo, const siginfo_t *si)
-{
-	if (si->si_code != SI_KERNEL)
-		return false;
-	if (signo == SIGHUP)
-		return getsid(0) != getpid();
-	return signo == SIGINT || signo == SIGQUIT || signo == SIGTSTP ||
-	    signo == SIGTTIN || signo == SIGWINCH;
-}
-
 static void
 set_bound(int64_t at)
 {
@@ -117,9 +94,7 @@ note_stop(int signo)
 {
 	if (signo == SIGTERM)
 		was_told = 1;
-	else if (signo != SIGHUP && signo != SIGINT && signo != SIGQUIT)
-		return;
-	if (finishing)
+	if (finishing && sigkind_is_stop(signo))
 		limit_finish();
 }
 
@@ -135,13 +110,13 @@ on_signal(int signo, siginfo_t *si, void *context)
 	    si->si_pid == getpid())
 		return;
 	if (started) {
-		msg.reason = is_from_terminal(signo, si);
+		msg.reason = sigkind_is_from_terminal(signo, si);
 		/* No command stops any more and takes us along. */
 		if (signo == SIGTSTP && atomic_load(&own.page->has_status))
 			stopped = signo;
 		note_stop(signo);
 		link_send(own.link, &msg, -1);
-	} else if (is_terminating(signo)) {
+	} else if (sigkind_is_terminating(signo)) {
 		if (!cancelled) {
 			cancelled = signo;
 			bound_text = NULL;
@@ -275,7 +250,8 @@ on_bound(int signo, siginfo_t *si, void *context)
 	 * Perhaps it is not the library that is late, but we: then it comes
 	 * back as soon as it gets its turn.  Meanwhile the guard does its work.
 	 */
-	if (renewing && !is_late && proc_is_at_work(own.guard)) {
+	if (!is_late && (renewing ? proc_is_at_work(own.guard) || is_over() :
+	    now_ns() - own.bound_at > GUARD_PATIENCE)) {
 		is_late = 1;
 		set_bound(time_add(now_ns(), GUARD_PATIENCE));
 		return;
@@ -300,28 +276,6 @@ on_bound(int signo, siginfo_t *si, void *context)
 	}
 	leave(bound_status >= 0 ? W_EXITCODE(bound_status, 0) :
 	    -bound_status);
-}
-
-/* Those that stand for a fault of our own, or have a use of their own here. */
-static bool
-is_relayed(int signo)
-{
-	switch (signo) {
-	case SIGKILL:
-	case SIGSTOP:
-	case SIGCHLD:
-	case SIGTTOU:
-	case SIGSEGV:
-	case SIGBUS:
-	case SIGFPE:
-	case SIGILL:
-	case SIGTRAP:
-	case SIGSYS:
-		return false;
-	default:
-		/* The C library keeps the first real-time ones. */
-		return signo <= SIGSYS || signo >= SIGRTMIN;
-	}
 }
 
 /* What was ignored stays so, here and in the command. */
@@ -372,7 +326,7 @@ signals_init(int link, pid_t guard, struct deadline_page *page,
 	sigfillset(&child.sa_mask);
 	sigfillset(&bound.sa_mask);
 	for (signo = 1; signo < SIGRTMAX; signo++) {
-		if (is_relayed(signo))
+		if (sigkind_is_relayed(signo))
 			install(signo, &relay);
 	}
 	sigaction(SIGRTMAX, &bound, NULL);
@@ -456,6 +410,7 @@ signals_bound(int64_t at, int status, const char *text)
 	if (!cancelled || started) {
 		bound_status = status;
 		bound_text = text;
+		is_late = 0;
 		set_bound(finishing ? time_earlier(at,
 		    time_add(own.stop_by, STOP_SLACK)) : at);
 	}

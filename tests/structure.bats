@@ -23,7 +23,8 @@ allowed() {
 	src/store.[ch]) echo "$all $abi holder.h store.h keeper.h leave.h" \
 	    "plugin.h report.h signals.h" ;;
 	src/signals.[ch]) echo "signals.h guard.h leave.h link.h proc.h" \
-	    "timeutil.h tree.h util.h" ;;
+	    "sigkind.h timeutil.h tree.h util.h" ;;
+	src/sigkind.[ch]) echo "sigkind.h" ;;
 	src/guard.[ch]) echo "guard.h link.h proc.h timeutil.h tree.h util.h" ;;
 	src/tree.[ch]) echo "proc.h timeutil.h tree.h" ;;
 	src/proc.[ch]) echo "proc.h util.h" ;;
