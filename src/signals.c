@@ -22,7 +22,7 @@
 
 /* How long a handler may go on killing when the guard is gone. */
 #define HANDLER_SPELL	(2 * NS_PER_S)
-/* What guard and timers may be late by; and for how long an ended job is released. */
+/* What guard and timers may be late by; how long an ended job is released. */
 #define GUARD_PATIENCE	(100 * NS_PER_MS)
 #define LEAVE_AFTER	(5 * NS_PER_S)
 #define GIVE_UP_EVERY	(20 * NS_PER_MS)

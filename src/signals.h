@@ -54,7 +54,8 @@ void	signals_bound(int64_t at, int status, const char *text);
 /*
  * The job is over, and what is left to do may take long.  Until when there is
  * time for it: a TERM that came before, or a HUP, INT, QUIT or TERM that comes
- * from now on, leaves five seconds, and bounds signals_bound(); else TIME_NEVER.
+ * from now on, leaves five seconds and limits every signals_bound(); else
+ * TIME_NEVER.
  */
 int64_t	signals_finish(void);
 
