@@ -3,6 +3,7 @@
 
 load helpers
 load jobs
+load report
 
 LISTEN=$builddir/tests/listen
 
@@ -36,32 +37,6 @@ fake() {
 	tell "$want" "${FAKE[@]}" "${options[@]}" job -- "$@"
 }
 
-# The events so far, in one line.
-names() {
-	jq -r .event e | paste -sd ' '
-}
-
-# assert_event EVENT CONDITION: there is one for which that is true.
-assert_event() {
-	jq -se --arg event "$1" \
-	    "map(select(.event == \$event)) | any(.[]; $2)" e >answer ||
-	    { cat e; fail "no '$1' with: $2"; }
-}
-
-has_event() {
-	jq -se --arg event "$1" 'any(.[]; .event == $event)' e >answer 2>&1
-}
-
-# value METRIC [LABEL="VALUE"]: of any job.
-value() {
-	sed -nE "s/^leaserun_$1\{.*${2:-}.*\} (.*)/\1/p" m.prom
-}
-
-# assert_value METRIC NUMBER [LABEL="VALUE"]
-assert_value() {
-	assert_equal "$1 $(value "$1" "${3:-}")" "$1 $2"
-}
-
 writer() {
 	local pid
 
@@ -69,12 +44,6 @@ writer() {
 		[ "$(cat "/proc/$pid/comm" 2>/dev/null)" != leaserun-report ] ||
 		    echo "$pid"
 	done
-}
-
-# sleep_past SECONDS: until the clock of leases has gone on by so much.
-sleep_past() {
-	wait_until 30 uptime_exceeds "$(awk -v s="$1" \
-	    '{ printf "%.0f", ($1 + s) * 1e9 }' /proc/uptime)"
 }
 
 @test "events: a run has its times, token and end, one object a line" {
@@ -369,6 +338,26 @@ sleep_past() {
 	assert_event term '.reason == "revoked"'
 	assert_event end '.status == 79 and .outcome == "revoked"'
 	assert_value losses_total 1 'reason="revoked"'
+}
+
+@test "on the file backend: deleted, replaced, revoked, and no pause of ours" {
+	told
+	rm state/job.lock
+	assert_told deleted "its record was removed or replaced"
+	told
+	mv state/job.lock state/away
+	run_tool 0 run job true
+	assert_told deleted "its record was removed or replaced"
+	rm state/away
+	check_revoked
+	told
+	freeze_both
+	sleep_past 8
+	kill -CONT "$guard" "$keeper"
+	run_tool 75 run job true
+	kill -TERM "$keeper"
+	assert_ends 143 "$keeper"
+	assert_equal "$(names)" "acquired released end"
 }
 
 @test "a release that fails, and one that comes too late" {
