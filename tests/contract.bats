@@ -605,11 +605,27 @@ uptime_ms() {
 	[ $(($(uptime_ms) - from)) -lt 4000 ]
 	run_tool 75 run "$name" touch ran
 	state_is min-hold
+	assert_equal "$(field pid)" null
+	assert_equal "$(field unclean_end)" false
 	run_tool 0 run -w 15s "$name" true
 	to=$(uptime_ms)
 	[ $((to - from)) -ge 3980 ]
 	[ ! -e ran ]
 	run_tool 0 run "$name" touch ran
+}
+
+@test "--min-hold of a run that was killed is not shortened" {
+	hold --min-hold 60s
+	# shellcheck disable=SC2046
+	kill -KILL $(test_processes)
+	assert_ends 137 "$holder"
+	wait_until 20 state_is min-hold
+	assert_equal "$(field pid)" null
+	assert_equal "$(field unclean_end)" true
+	run_tool 75 run "$name" touch ran
+	[ ! -e ran ]
+	run_tool 0 revoke --force "$name"
+	run_tool 0 run "$name" true
 }
 
 @test "--min-hold shorter than the job changes nothing" {
