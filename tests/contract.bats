@@ -260,6 +260,25 @@ uptime_ms() {
 	[ ! -e ran ]
 }
 
+@test "--complain-after makes a skip loud once it has been held for longer" {
+	complains() {
+		! "$LEASERUN" run -E 0 --complain-after 2s "$name" touch ran \
+		    2>loud
+	}
+
+	hold --owner stuck
+	run_tool 9 run -E 9 --complain-after 1h "$name" touch ran
+	assert_equal "$output" ""
+	wait_until 20 complains
+	run_tool 75 run -E 9 --complain-after 2s "$name" touch ran
+	assert_contains "$stderr" "'stuck' (host '$(uname -n)', pid $holder"
+	run_tool 75 run -q -E 0 -w 300ms --complain-after 2s "$name" touch ran
+	assert_contains "$stderr" "has been blocked"
+	let_go
+	assert_ends 0 "$holder"
+	[ ! -e ran ]
+}
+
 @test "--wait gets the lease when it is released" {
 	local waiter
 

@@ -91,3 +91,7 @@ setup() {
 @test "the server is gone when the end is to be recorded, and told to stop" {
 	check_unrecorded etcd_stop
 }
+
+@test "the server is gone for a while when the end is to be recorded" {
+	check_recorded_late etcd_stop etcd_again
+}

@@ -89,3 +89,7 @@ row() {
 @test "the server is gone when the end is to be recorded, and told to stop" {
 	check_unrecorded pg_stop QUIT
 }
+
+@test "the server is gone for a while when the end is to be recorded" {
+	check_recorded_late "pg_stop QUIT" pg_start
+}

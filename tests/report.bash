@@ -233,3 +233,20 @@ check_unrecorded() {
 	assert_value skips_total 1 'reason="unavailable"'
 	[ ! -e never ]
 }
+
+# check_recorded_late STOP AGAIN: two commands for the server.  It is gone for a
+# while when it is to be recorded that the job is done.
+check_recorded_late() {
+	bg "$LEASERUN" run -t 60s -r 20s --once key --events e job sh -c \
+	    'echo >up; until [ -e go ]; do sleep 0.1; done' 2>err
+	keeper=$!
+	wait_until 20 test -s up
+	$1
+	: >go
+	wait_until 40 file_has err "cannot record that it is done"
+	$2
+	assert_ends 0 "$keeper"
+	assert_event end '.status == 0 and .outcome == "success"'
+	run_tool 0 run --once key job touch never
+	[ ! -e never ]
+}
