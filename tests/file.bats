@@ -295,7 +295,8 @@ as_nobody() {
 		"$LEASERUN" status --json "$1" | grep -q "\"waiting\": $2,"
 	}
 	hold job
-	bg "$LEASERUN" run other sleep 1000
+	bg "$LEASERUN" run other sh -c 'echo >up; exec sleep 1000'
+	wait_until 20 test -s up
 	for i in 1 2 3 4 5; do
 		bg "$LEASERUN" run --wait 60s job true
 		pids[i]=$!
