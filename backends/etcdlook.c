@@ -99,11 +99,13 @@ etcdlook_entry(const struct etcd *e, const struct etcdview *view,
 	    state_of(view);
 	fill_end(&view->end, entry);
 	entry->token = etcdview_token(view, &view->last);
-	if (!kv->there) {
+	if (!view->held.there)
 		entry->unclean = etcdlook_is_unclean(view);
+	if (!kv->there)
 		return;
-	}
 	fill_holder(kv, entry);
+	if (entry->state == LEASERUN_HOLDING)
+		entry->pid = 0;		/* nobody runs */
 	entry->token = etcdview_token(view, kv);
 	entry->held_for_ms = at_least(now_ms - entry->acquired_ms, 0);
 	until = kv == &view->held ? now_ms + etcdkv_int(kv, "ttl_ms") :

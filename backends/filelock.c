@@ -4,6 +4,7 @@
  */
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 
@@ -12,6 +13,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "filelock.h"
@@ -65,6 +67,33 @@ filelock_test(int fd, bool *busy, bool *queued)
 	*busy = lease == 1;
 	*queued = turn == 1;
 	return 0;
+}
+
+/*
+ * Whoever waits is blocked in a lock call, and the kernel lists these, as in
+ * "2: -> OFDLCK ADVISORY  WRITE -1 fe:00:1234 1 1": major and minor number of
+ * the device in hexadecimal, then the inode.
+ */
+int64_t
+filelock_waiters(const struct stat *st)
+{
+	FILE *f = fopen("/proc/locks", "re");
+	unsigned int high, low;
+	unsigned long inode;
+	int64_t n = 0;
+	char line[256];
+	const char *p;
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+		p = strstr(line, "-> OFDLCK ");
+		if (p != NULL && sscanf(p, "-> %*s %*s %*s %*s %x:%x:%lu",
+		    &high, &low, &inode) == 3 && inode == st->st_ino &&
+		    makedev(high, low) == st->st_dev)
+			n++;
+	}
+	if (f != NULL)
+		fclose(f);
+	return n;
 }
 
 bool

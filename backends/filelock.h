@@ -8,6 +8,10 @@
 #ifndef FILELOCK_H
 #define FILELOCK_H
 
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
 #include "filedir.h"
 
 struct filelock {
@@ -42,5 +46,8 @@ enum leaserun_result filelock_check(const struct filelock *);
 
 /* What others hold, without taking anything.  0, or -1 with errno. */
 int	 filelock_test(int fd, bool *busy, bool *queued);
+
+/* How many wait for the file; 0 also when the kernel does not tell. */
+int64_t	 filelock_waiters(const struct stat *);
 
 #endif

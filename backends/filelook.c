@@ -104,7 +104,9 @@ filelook(const struct filedir *dir, int dirfd, const char *name,
 	if (result != LEASERUN_OK)
 		return result;
 	fileinfo_entry(info, name, busy, dir->host->now(), entry);
-	entry->waiting = queued ? 1 : 0;	/* or more: nobody counts */
+	entry->waiting = queued ? filelock_waiters(&st) : 0;
+	if (queued && entry->waiting == 0)
+		entry->waiting = 1;	/* or more */
 	if (busy)
 		entry->renewed_ms = (int64_t)st.st_mtim.tv_sec * 1000 +
 		    st.st_mtim.tv_nsec / 1000000;

@@ -377,6 +377,7 @@ read_holder(const PGresult *res, int n, struct pgsql_row *row)
 		e->held_for_ms = e->acquired_ms == 0 ? -1 : 0;
 	e->expires_in_ms = row->left_ms;
 	if (e->state == LEASERUN_HOLDING) {
+		e->pid = 0;	/* nobody runs */
 		e->expires_ms += row->hold_ms - row->left_ms;
 		e->expires_in_ms = row->hold_ms;
 	}

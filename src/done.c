@@ -86,17 +86,18 @@ done_table(struct done *done)
 	const struct leaserun_entry *e;
 	size_t i;
 
-	printf("%-20s  %-24s  %-24s  %-15s  %-20s  %s\n", "NAME", "KEY",
-	    "DONE AT", "TOKEN", "BY", "RAN");
+	printf("%-20s  %-24s  %-24s  %-15s  %-20s  %-20s  %s\n", "NAME", "KEY",
+	    "DONE AT", "TOKEN", "BY", "HOST", "RAN");
 	for (i = 0; i < done->n; i++) {
 		e = &done->rows[i].entry;
 		duration_format(e->ran_ms < 0 ? 0 : e->ran_ms * NS_PER_MS, ran,
 		    sizeof(ran));
-		printf("%-20s  %-24s  %-24s  %-15" PRIu64 "  %-20s  %s\n",
+		printf("%-20s  %-24s  %-24s  %-15" PRIu64 "  %-20s  %-20s  "
+		    "%s\n",
 		    decoded(done->rows[i].name, name, sizeof(name)),
 		    decoded(e->name, key, sizeof(key)),
 		    show_time(e->end_ms, when) ? when : "-", e->token,
-		    clean(e->label), ran);
+		    clean(e->label), clean(e->host), ran);
 	}
 }
 

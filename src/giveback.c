@@ -56,15 +56,26 @@ make_end(const struct giveback *g, int status)
 }
 
 /* What a library does with its own time is cut short from outside. */
+static void
+bound(int64_t at, int status, const char *text)
+{
+	signals_bound(at, WIFSIGNALED(status) ? -status : WEXITSTATUS(status),
+	    text);
+}
+
 static enum leaserun_result
 release(struct giveback *g, const struct leaserun_end *end, int64_t limit,
     int status)
 {
-	signals_bound(time_add(limit, ATTEMPT_MIN), WIFSIGNALED(status) ?
-	    -status : WEXITSTATUS(status), end->once_key == NULL ?
+	enum leaserun_result result;
+
+	bound(time_add(limit, ATTEMPT_MIN), status, end->once_key == NULL ?
 	    "leaserun: the lease could not be released in time, it runs out "
 	    "by itself\n" : unrecorded);
-	return store_release(g->store, g->lease, end, limit);
+	result = store_release(g->store, g->lease, end, limit);
+	account_woke(g->account, g->store->due_at, g->store->woke_at,
+	    g->deadline);
+	return result;
 }
 
 /* Keeps the name from others while the record cannot be made. */
@@ -121,14 +132,20 @@ look_for_record(struct giveback *g, const char *key)
 static enum leaserun_result
 record_success(struct giveback *g, const struct leaserun_end *end)
 {
-	int64_t now = now_ns(), limit, last = time_add(now,
+	int64_t now = now_ns(), limit, last, tries_end = time_add(now,
 	    RECORD_TTLS * g->s->conf->ttl);
 	enum leaserun_result result;
-	bool is_repeated = false, is_over = false;
+	bool is_repeated = false, is_over = false, is_told = false;
 
 	for (;; is_repeated = true, now = now_ns()) {
+		last = time_earlier(tries_end, signals_finish());
+		if (last != tries_end && is_repeated && !is_told) {
+			is_told = true;
+			log_warning("'%s': told to stop, giving up soon",
+			    g->s->shown);
+		}
 		limit = time_earlier(g->deadline, last);
-		if (now >= limit && is_over)
+		if (now >= limit && (is_over || now >= last))
 			return LEASERUN_UNAVAILABLE;
 		/* Who was frozen until now may find that nobody took it. */
 		is_over = now >= limit;
@@ -176,6 +193,21 @@ tell_failure(const struct giveback *g, const struct leaserun_end *end,
 	return status;
 }
 
+static int
+tell_result(const struct giveback *g, const struct leaserun_end *end,
+    enum leaserun_result result, int status)
+{
+	if (result != LEASERUN_OK)
+		return tell_failure(g, end, result, status);
+	report_plain(g->s->report, EVENT_RELEASED, NULL);
+	if (end->once_key != NULL)
+		log_info("'%s': released, done for %s", g->s->shown,
+		    g->s->once_shown);
+	else
+		log_info("'%s': released", g->s->shown);
+	return status;
+}
+
 int
 giveback(struct giveback *g, int status)
 {
@@ -190,13 +222,7 @@ giveback(struct giveback *g, int status)
 	else
 		result = release(g, &end, time_earlier(time_add(now,
 		    RELEASE_BOUND), g->deadline), status);
-	if (result != LEASERUN_OK)
-		return tell_failure(g, &end, result, status);
-	report_plain(g->s->report, EVENT_RELEASED, NULL);
-	if (end.once_key != NULL)
-		log_info("'%s': released, done for %s", g->s->shown,
-		    g->s->once_shown);
-	else
-		log_info("'%s': released", g->s->shown);
+	status = tell_result(g, &end, result, status);
+	bound(time_add(now_ns(), RELEASE_BOUND), status, NULL);
 	return status;
 }

@@ -109,7 +109,12 @@ check_guard(struct job *j, int64_t now)
 		return;
 	if (is_stopped(j->s->guard))
 		take_over(j, "is stopped");
-	else if (!j->is_killing)
+	else if (!j->was_late &&
+	    now > time_add(j->check_guard_at, GUARD_PATIENCE)) {
+		/* We were stopped until now, so perhaps it was as well. */
+		j->was_late = true;
+		j->check_guard_at = time_add(now, GUARD_PATIENCE);
+	} else if (!j->is_killing)
 		take_over(j, "does not end the command");
 	else
 		j->check_guard_at = time_add(now, GUARD_LINGER);

@@ -176,6 +176,8 @@ renew(struct keeper *k)
 	    k->conf->lost_exit_code);
 	result = store_renew(&k->store, &k->lease, attempt, &renewal);
 	signals_renewed();
+	account_woke(&k->account, k->store.due_at, k->store.woke_at,
+	    term_at(k));
 	switch (result) {
 	case LEASERUN_OK:
 		confirm(k, renewal.sent_ns, renewal.ttl_ns);

@@ -5,11 +5,15 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <unistd.h>
 
+#include "guard.h"
 #include "leave.h"
+#include "link.h"
 #include "util.h"
 
 void
@@ -31,6 +35,39 @@ leave_stopped(int signo)
 	sigprocmask(SIG_UNBLOCK, &one, NULL);	/* here it stops */
 	sigaction(signo, &old, NULL);
 	sigprocmask(SIG_SETMASK, &saved, NULL);
+}
+
+/* The status that a command which was not started is worth. */
+static int
+failure_status(enum link_failure failure, int error)
+{
+	switch (failure) {
+	case FAILED_EXEC:
+		return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXEC;
+	case FAILED_LATE:
+		return EXIT_UNAVAILABLE;
+	default:
+		return EXIT_INTERNAL;
+	}
+}
+
+int
+leave_owed(struct deadline_page *page, bool is_started, int lost_exit_code)
+{
+	int reason = atomic_load(&page->reason);
+	int failed = atomic_load(&page->failed);
+
+	if (!is_started)
+		return W_EXITCODE(EXIT_UNAVAILABLE, 0);
+	if (failed != 0)
+		return W_EXITCODE(failure_status((enum link_failure)(failed -
+		    1), atomic_load(&page->error)), 0);
+	if (!atomic_load(&page->done) || reason == END_DEADLINE ||
+	    reason == END_LOST || reason == END_REVOKED)
+		return W_EXITCODE(lost_exit_code, 0);
+	if (reason == END_MAX_RUN)
+		return W_EXITCODE(EXIT_MAX_RUN, 0);
+	return atomic_load(&page->status);
 }
 
 void

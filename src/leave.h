@@ -5,8 +5,18 @@
 #ifndef LEAVE_H
 #define LEAVE_H
 
+#include <stdbool.h>
+
+struct deadline_page;
+
 /* Stops this process the way signo does; returns when it is continued. */
 void	leave_stopped(int signo);
+
+/*
+ * What to leave with, as a wait status, while a renewal does not come back: by
+ * the page, if the command was started.
+ */
+int	leave_owed(struct deadline_page *, bool is_started, int lost_exit_code);
 
 /*
  * Leaves as a wait status says: exits, or dies of the same signal without a

@@ -92,6 +92,14 @@ proc_state(pid_t pid)
 }
 
 bool
+proc_is_at_work(pid_t pid)
+{
+	char state = proc_state(pid);
+
+	return state != 'T' && state != 't' && state != 'Z' && state != 0;
+}
+
+bool
 proc_name(pid_t pid, char *name, size_t size)
 {
 	ssize_t n = read_file(pid, "/comm", name, size);

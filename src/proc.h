@@ -27,6 +27,9 @@ int64_t	proc_born(pid_t);
 /* The state alone; 0 when it cannot be told. */
 char	proc_state(pid_t);
 
+/* Neither stopped, by whomever, nor dead. */
+bool	proc_is_at_work(pid_t);
+
 /* Its name for people; the owner, or (uid_t)-1. */
 bool	proc_name(pid_t, char *name, size_t size);
 uid_t	proc_owner(pid_t);

@@ -15,18 +15,22 @@
 
 #include "leave.h"
 #include "proc.h"
+#include "sigkind.h"
 #include "signals.h"
 #include "timeutil.h"
 #include "util.h"
 
 /* How long a handler may go on killing when the guard is gone. */
 #define HANDLER_SPELL	(2 * NS_PER_S)
-/* What the guard may be late by; and for how long an ended job is released. */
+/* What guard and timers may be late by; how long an ended job is released. */
 #define GUARD_PATIENCE	(100 * NS_PER_MS)
 #define LEAVE_AFTER	(5 * NS_PER_S)
 #define GIVE_UP_EVERY	(20 * NS_PER_MS)
 /* A wait that is cancelled is over after this, whatever a library does. */
 #define CANCEL_BOUND	(2 * NS_PER_S)
+/* For who is told to stop when the job is over; and what a library adds. */
+#define STOP_PATIENCE	(5 * NS_PER_S)
+#define STOP_SLACK	(NS_PER_S / 2)
 
 static struct {
 	int		 link;
@@ -36,14 +40,16 @@ static struct {
 	int		 event;
 	timer_t		 bound;
 	bool		 has_bound;
+	int64_t		 bound_at;
+	int64_t		 stop_by;	/* told to stop; TIME_NEVER: not */
 	int64_t		 renew_limit;	/* the job has to be gone */
 	int64_t		 attempt_until;	/* the library has to be back */
 	int64_t		 lease_until;
 	int		 lost_exit_code;
-} own = { .link = -1, .event = -1 };
+} own = { .link = -1, .event = -1, .stop_by = TIME_NEVER };
 
 static volatile sig_atomic_t started, cancelled, stopped, bound_status,
-    renewing, guard_gone, giving_up, is_late;
+    renewing, guard_gone, giving_up, is_late, finishing, was_told;
 static const char *volatile bound_text;
 
 static void
@@ -55,30 +61,6 @@ wake(void)
 		return;		/* full: it is readable all the same */
 }
 
-/* What ends a process that does not handle it. */
-static bool
-is_terminating(int signo)
-{
-	return signo != SIGCONT && signo != SIGURG && signo != SIGWINCH &&
-	    signo != SIGTSTP && signo != SIGTTIN && signo != SIGTTOU &&
-	    signo != SIGCHLD;
-}
-
-/*
- * These reach a whole group when the terminal sends them; a hangup the leader
- * of the session alone, if we are that.
- */
-static bool
-is_from_terminal(int signo, const siginfo_t *si)
-{
-	if (si->si_code != SI_KERNEL)
-		return false;
-	if (signo == SIGHUP)
-		return getsid(0) != getpid();
-	return signo == SIGINT || signo == SIGQUIT || signo == SIGTSTP ||
-	    signo == SIGTTIN || signo == SIGWINCH;
-}
-
 static void
 set_bound(int64_t at)
 {
@@ -86,11 +68,34 @@ set_bound(int64_t at)
 
 	if (!own.has_bound)
 		return;
+	own.bound_at = at;
 	if (at != TIME_NEVER) {
 		its.it_value.tv_sec = at / NS_PER_S;
 		its.it_value.tv_nsec = at % NS_PER_S;
 	}
 	timer_settime(own.bound, TIMER_ABSTIME, &its, NULL);
+}
+
+/* No other signal can come meanwhile. */
+static void
+limit_finish(void)
+{
+	if (own.stop_by != TIME_NEVER)
+		return;
+	own.stop_by = time_add(now_ns(), STOP_PATIENCE);
+	if (own.bound_at != TIME_NEVER &&
+	    own.bound_at > time_add(own.stop_by, STOP_SLACK))
+		set_bound(time_add(own.stop_by, STOP_SLACK));
+}
+
+/* While there was a job only a TERM was for us as well. */
+static void
+note_stop(int signo)
+{
+	if (signo == SIGTERM)
+		was_told = 1;
+	if (finishing && sigkind_is_stop(signo))
+		limit_finish();
 }
 
 static void
@@ -105,12 +110,13 @@ on_signal(int signo, siginfo_t *si, void *context)
 	    si->si_pid == getpid())
 		return;
 	if (started) {
-		msg.reason = is_from_terminal(signo, si);
+		msg.reason = sigkind_is_from_terminal(signo, si);
 		/* No command stops any more and takes us along. */
 		if (signo == SIGTSTP && atomic_load(&own.page->has_status))
 			stopped = signo;
+		note_stop(signo);
 		link_send(own.link, &msg, -1);
-	} else if (is_terminating(signo)) {
+	} else if (sigkind_is_terminating(signo)) {
 		if (!cancelled) {
 			cancelled = signo;
 			bound_text = NULL;
@@ -206,49 +212,6 @@ on_child(int signo)
 	errno = saved;
 }
 
-/* The status that a command which was not started is worth. */
-static int
-failure_status(enum link_failure failure, int error)
-{
-	switch (failure) {
-	case FAILED_EXEC:
-		return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXEC;
-	case FAILED_LATE:
-		return EXIT_UNAVAILABLE;
-	default:
-		return EXIT_INTERNAL;
-	}
-}
-
-/* What to leave with when a renewal does not come back. */
-static int
-outcome_of_hang(void)
-{
-	int reason = atomic_load(&own.page->reason);
-	int failed = atomic_load(&own.page->failed);
-
-	if (!started)
-		return W_EXITCODE(EXIT_UNAVAILABLE, 0);
-	if (failed != 0)
-		return W_EXITCODE(failure_status((enum link_failure)(failed -
-		    1), atomic_load(&own.page->error)), 0);
-	if (!atomic_load(&own.page->done) || reason == END_DEADLINE ||
-	    reason == END_LOST || reason == END_REVOKED)
-		return W_EXITCODE(own.lost_exit_code, 0);
-	if (reason == END_MAX_RUN)
-		return W_EXITCODE(EXIT_MAX_RUN, 0);
-	return atomic_load(&own.page->status);
-}
-
-/* Neither stopped, by whomever, nor dead. */
-static bool
-is_at_work(pid_t pid)
-{
-	char state = proc_state(pid);
-
-	return state != 'T' && state != 't' && state != 'Z' && state != 0;
-}
-
 /*
  * The guard should have ended the job by now, or is put out of the way.  True:
  * nothing is left to do.
@@ -265,7 +228,7 @@ end_job(void)
 	if (signals_guard_ended()) {
 		if (kill_orphans(&survivor))
 			return true;
-	} else if (survivor.pid == 0 || !is_at_work(own.guard)) {
+	} else if (survivor.pid == 0 || !proc_is_at_work(own.guard)) {
 		kill(own.guard, SIGKILL);
 		return false;
 	}
@@ -287,7 +250,8 @@ on_bound(int signo, siginfo_t *si, void *context)
 	 * Perhaps it is not the library that is late, but we: then it comes
 	 * back as soon as it gets its turn.  Meanwhile the guard does its work.
 	 */
-	if (renewing && !is_late && is_at_work(own.guard)) {
+	if (!is_late && (renewing ? proc_is_at_work(own.guard) || is_over() :
+	    now_ns() - own.bound_at > GUARD_PATIENCE)) {
 		is_late = 1;
 		set_bound(time_add(now_ns(), GUARD_PATIENCE));
 		return;
@@ -297,7 +261,7 @@ on_bound(int signo, siginfo_t *si, void *context)
 	    write(STDERR_FILENO, text, strlen(text)) == -1)
 		text = NULL;
 	if (renewing && now_ns() < own.attempt_until &&
-	    (atomic_load(&own.page->done) || is_at_work(own.guard))) {
+	    (atomic_load(&own.page->done) || proc_is_at_work(own.guard))) {
 		set_bound(own.attempt_until);	/* it may come back yet */
 		return;
 	}
@@ -305,34 +269,13 @@ on_bound(int signo, siginfo_t *si, void *context)
 		bound_text = NULL;
 		giving_up = 1;
 		if (end_job())
-			leave(outcome_of_hang());
+			leave(leave_owed(own.page, started,
+			    own.lost_exit_code));
 		set_bound(time_add(now_ns(), GIVE_UP_EVERY));
 		return;
 	}
 	leave(bound_status >= 0 ? W_EXITCODE(bound_status, 0) :
 	    -bound_status);
-}
-
-/* Those that stand for a fault of our own, or have a use of their own here. */
-static bool
-is_relayed(int signo)
-{
-	switch (signo) {
-	case SIGKILL:
-	case SIGSTOP:
-	case SIGCHLD:
-	case SIGTTOU:
-	case SIGSEGV:
-	case SIGBUS:
-	case SIGFPE:
-	case SIGILL:
-	case SIGTRAP:
-	case SIGSYS:
-		return false;
-	default:
-		/* The C library keeps the first real-time ones. */
-		return signo <= SIGSYS || signo >= SIGRTMIN;
-	}
 }
 
 /* What was ignored stays so, here and in the command. */
@@ -383,7 +326,7 @@ signals_init(int link, pid_t guard, struct deadline_page *page,
 	sigfillset(&child.sa_mask);
 	sigfillset(&bound.sa_mask);
 	for (signo = 1; signo < SIGRTMAX; signo++) {
-		if (is_relayed(signo))
+		if (sigkind_is_relayed(signo))
 			install(signo, &relay);
 	}
 	sigaction(SIGRTMAX, &bound, NULL);
@@ -467,9 +410,26 @@ signals_bound(int64_t at, int status, const char *text)
 	if (!cancelled || started) {
 		bound_status = status;
 		bound_text = text;
-		set_bound(at);
+		is_late = 0;
+		set_bound(finishing ? time_earlier(at,
+		    time_add(own.stop_by, STOP_SLACK)) : at);
 	}
 	signals_restore(&saved);
+}
+
+int64_t
+signals_finish(void)
+{
+	int64_t stop_by;
+	sigset_t saved;
+
+	signals_block(&saved);
+	finishing = 1;
+	if (was_told)
+		limit_finish();
+	stop_by = own.stop_by;
+	signals_restore(&saved);
+	return stop_by;
 }
 
 void

@@ -52,6 +52,14 @@ void	signals_restore(const sigset_t *saved);
 void	signals_bound(int64_t at, int status, const char *text);
 
 /*
+ * The job is over, and what is left to do may take long.  Until when there is
+ * time for it: a TERM that came before, or a HUP, INT, QUIT or TERM that comes
+ * from now on, leaves five seconds and limits every signals_bound(); else
+ * TIME_NEVER.
+ */
+int64_t	signals_finish(void);
+
+/*
  * Around a renewal, which a library may never come back from.  When the job is
  * over meanwhile the process leaves after a while with what that is worth, and
  * a guard that does not end it by kill_at is replaced from the handler, which

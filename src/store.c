@@ -92,6 +92,10 @@ host_wait(const struct leaserun_host *host, struct pollfd *fds, unsigned int n,
 		rc = poll(all, n + 3, -1);
 		if (rc == -1 && errno == EINTR)
 			continue;
+		if (rc > 0 && all[n].revents != 0) {
+			st->due_at = time_earlier(deadline, st->progress_at);
+			st->woke_at = now_ns();
+		}
 		timer_clear(st->timer);		/* it changes errno */
 		if (rc == -1)
 			return LEASERUN_UNAVAILABLE;
@@ -149,7 +153,9 @@ host_holder(const struct leaserun_host *host,
 	st->holder = *entry;
 	st->is_held = true;
 	st->heard_at = now_ns();
-	if (is_in_chain(st->s->chain, entry->owner)) {
+	/* What --min-hold keeps is over by itself, whoever had it. */
+	if (entry->state != LEASERUN_HOLDING &&
+	    is_in_chain(st->s->chain, entry->owner)) {
 		st->is_outer = true;
 		return false;
 	}
@@ -194,7 +200,7 @@ setup_host(struct store *st, const struct keeper_setup *s)
 	memset(st, 0, sizeof(*st));
 	st->s = s;
 	st->timer = -1;
-	st->progress_at = TIME_NEVER;
+	st->progress_at = st->due_at = TIME_NEVER;
 	st->heard_at = st->wait_since = now_ns();
 	st->plugin.host.keeper = st;
 	st->plugin.host.wait = host_wait;
@@ -418,6 +424,7 @@ enum leaserun_result
 store_renew(struct store *st, const struct leaserun_lease *lease,
     int64_t deadline, struct leaserun_renewal *renewal)
 {
+	st->due_at = TIME_NEVER;
 	return st->plugin.ops->renew(st->plugin.self, lease, deadline, renewal);
 }
 
@@ -440,6 +447,7 @@ store_release(struct store *st, const struct leaserun_lease *lease,
 	bool is_repeated = false;
 
 	st->is_releasing = true;
+	st->due_at = TIME_NEVER;
 	for (;; is_repeated = true) {
 		result = st->plugin.ops->release(st->plugin.self, lease, end,
 		    attempt_deadline(deadline));

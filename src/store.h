@@ -24,6 +24,8 @@ struct store {
 	int64_t		 heard_at;	/* the store last answered */
 	int64_t		 wait_since;
 	int64_t		 progress_at;
+	/* The backend's last wait that came to its end, in this call. */
+	int64_t		 due_at, woke_at;	/* TIME_NEVER: there was none */
 	int		 leave;		/* exit status of store_events() */
 };
 

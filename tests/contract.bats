@@ -7,6 +7,8 @@
 
 load helpers
 
+ROUNDS=$builddir/tests/rounds
+
 backend=${BATS_TEST_FILENAME##*/}
 backend=${backend%contract.bats}
 backend=${backend%-}
@@ -255,6 +257,25 @@ uptime_ms() {
 	run_tool 0 run -E 0 "$name" touch ran
 	assert_equal "$output" ""
 	run_tool 99 run --conflict-exit-code 99 "$name" touch ran
+	[ ! -e ran ]
+}
+
+@test "--complain-after makes a skip loud once it has been held for longer" {
+	complains() {
+		! "$LEASERUN" run -E 0 --complain-after 2s "$name" touch ran \
+		    2>loud
+	}
+
+	hold --owner stuck
+	run_tool 9 run -E 9 --complain-after 1h "$name" touch ran
+	assert_equal "$output" ""
+	wait_until 20 complains
+	run_tool 75 run -E 9 --complain-after 2s "$name" touch ran
+	assert_contains "$stderr" "'stuck' (host '$(uname -n)', pid $holder"
+	run_tool 75 run -q -E 0 -w 300ms --complain-after 2s "$name" touch ran
+	assert_contains "$stderr" "has been blocked"
+	let_go
+	assert_ends 0 "$holder"
 	[ ! -e ran ]
 }
 
@@ -603,11 +624,27 @@ uptime_ms() {
 	[ $(($(uptime_ms) - from)) -lt 4000 ]
 	run_tool 75 run "$name" touch ran
 	state_is min-hold
+	assert_equal "$(field pid)" null
+	assert_equal "$(field unclean_end)" false
 	run_tool 0 run -w 15s "$name" true
 	to=$(uptime_ms)
 	[ $((to - from)) -ge 3980 ]
 	[ ! -e ran ]
 	run_tool 0 run "$name" touch ran
+}
+
+@test "--min-hold of a run that was killed is not shortened" {
+	hold --min-hold 60s
+	# shellcheck disable=SC2046
+	kill -KILL $(test_processes)
+	assert_ends 137 "$holder"
+	wait_until 20 state_is min-hold
+	assert_equal "$(field pid)" null
+	assert_equal "$(field unclean_end)" true
+	run_tool 75 run "$name" touch ran
+	[ ! -e ran ]
+	run_tool 0 revoke --force "$name"
+	run_tool 0 run "$name" true
 }
 
 @test "--min-hold shorter than the job changes nothing" {
@@ -631,6 +668,88 @@ uptime_ms() {
 	[ ! -e ran ]
 	run_tool 0 run "$name" -- "$LEASERUN" run "$name-inner" touch ran
 	[ -e ran ]
+}
+
+# daemon [OPTION]...: of a run that is over, with all that it inherited; it
+# executes what is put into the file order, and has ended when there is a file
+# over.  The token of the run is in the file outer.
+daemon() {
+	cat >daemon <<-'END'
+		echo "$LEASERUN_FENCE_TOKEN" >outer
+		until [ -e order ]; do sleep 0.02; done
+		sh order >said 2>&1
+		echo $? >status
+		mv status over
+	END
+	run_tool 0 run --leftovers leave "$@" "$name" -- \
+	    sh -c 'setsid sh daemon >daemon.out 2>&1 &'
+	wait_until 20 test -s outer
+}
+
+# order SCRIPT: of the daemon, with the name in $1.
+order() {
+	printf 'set -- %q\n%s\n' "$name" "$1" >order.new
+	mv order.new order
+}
+
+assert_obeyed() {
+	wait_until 60 test -e over
+	cat said
+	assert_equal "$(cat over)" "$1"
+}
+
+@test "a daemon that outlived its run is not inside it" {
+	daemon
+	order '"$LEASERUN" check "$1"
+		[ $? -eq 75 ] || exit
+		"$LEASERUN" run "$1" -- sh -c '\''
+			echo "$LEASERUN_FENCE_TOKEN" >first
+			exec "$LEASERUN" run --token-env INNER "$1-inner" -- \
+			    sh -c "echo \$LEASERUN_FENCE_TOKEN \$INNER >both"
+		'\'' sh "$1" || exit
+		"$LEASERUN" run -w 60s "$1" -- sh -c \
+		    '\''echo "$LEASERUN_FENCE_TOKEN" >second'\'''
+	assert_obeyed 0
+	[ "$(cat first)" -gt "$(cat outer)" ]
+	[ "$(cat second)" -gt "$(cat first)" ]
+	assert_matches "$(cat both)" '^([0-9]+) ([0-9]+)$'
+	assert_equal "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"
+}
+
+@test "a daemon that outlived its run skips and waits as others do" {
+	daemon
+	hold
+	order '"$LEASERUN" check "$1"
+		[ $? -eq 75 ] || exit
+		"$LEASERUN" run "$1" touch ran.never
+		[ $? -eq 75 ] || exit
+		echo >skipped
+		exec "$LEASERUN" run -w 60s "$1" touch ran'
+	wait_until 60 test -e skipped
+	let_go
+	assert_obeyed 0
+	assert_ends 0 "$holder"
+	[ -e ran ]
+	[ ! -e ran.never ]
+}
+
+@test "a daemon that outlived its run waits for the rest of --min-hold" {
+	daemon --min-hold 6s
+	order '"$LEASERUN" run "$1" touch ran.never
+		[ $? -eq 75 ] || exit
+		exec "$LEASERUN" run -w 60s "$1" touch ran'
+	assert_obeyed 0
+	[ -e ran ]
+	[ ! -e ran.never ]
+}
+
+@test "a daemon that its run still waits for is inside it" {
+	run_tool 0 run "$name" -- sh -c '
+		echo "exec \"\$LEASERUN\" run -w inf \"$1\" touch ran" >inner
+		setsid sh -c "sh inner 2>said; echo \$? >over" &' sh "$name"
+	assert_obeyed 64
+	assert_contains "$(cat said)" outer
+	[ ! -e ran ]
 }
 
 @test "the name is free after a command that died or could not start" {
@@ -775,6 +894,14 @@ contenders() {
 	has_run 1
 	# Those that come late find that it is done, or still being done.
 	assert_matches "$statuses " "^( 0| 75)+ $"
+}
+
+@test "--once: round after round, within a millisecond: one run each" {
+	timeout 100 "$ROUNDS" 50 40 8 ran "$LEASERUN" run --once @round \
+	    -w @wait "$name" -- sh -c 'echo r >>ran' >said 2>&1 3>&- ||
+	    fail "$(cat said)"
+	cat said
+	[ "$(keys | sort -u | wc -l)" -eq "$(wc -l <ran)" ]
 }
 
 @test "--once: eighteen that wait all end with 0, and one runs" {
@@ -959,7 +1086,7 @@ contenders() {
 	once 'day 2'
 	run_tool 0 status --once "$name"
 	assert_matches "$stdout" \
-	    "$name +day 1 +20[0-9T:.-]+Z +$token +my label +[23]..ms"
+	    "$name +day 1 +20[0-9T:.-]+Z +$token +my label +$(uname -n) +[0-9ms]+"
 	assert_matches "$(sed -n 2p <<<"$stdout")" 'day 2'
 	run_tool 0 status --once
 	assert_contains "$stdout" "day 1"
@@ -971,7 +1098,7 @@ contenders() {
 	assert_contains "$stdout" "\"token\": $token"
 	assert_matches "$stdout" '"owner": "my%20label:[0-9a-f]{32}"'
 	assert_matches "$stdout" '"done_at": "20[0-9T:.-]+Z"'
-	assert_matches "$stdout" '"ran_ms": [23]..'
+	assert_matches "$stdout" '"ran_ms": [2-9][0-9]{2,}|"ran_ms": 1[0-9]{3,}'
 	run_tool 0 status --once --json "$name-unknown"
 	assert_equal "$stdout" "[]"
 	run_tool 0 status --once "$name" "$name-unknown"

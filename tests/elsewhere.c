@@ -1,13 +1,15 @@
 /*
- * Another host's name service and wall clock, for LD_PRELOAD.  (faketime(1)
- * would change CLOCK_BOOTTIME, too.)  Names, not addresses, are answered by
+ * Another host's name service and clocks, for LD_PRELOAD.  (faketime(1) would
+ * change CLOCK_BOOTTIME, too.)  Names, not addresses, are answered by
  * what the file $NAMES holds:
  *	hang			never
  *	ADDRESS ADDRESS...	these, in this order
- * Each lookup adds a line to $NAMES.log.  The clock is off by $WALLCLOCK
- * seconds.
+ * Each lookup adds a line to $NAMES.log.  The wall clock is off by
+ * $WALLCLOCK seconds.  The host has been suspended for as many seconds as the
+ * file $SUSPENDED has bytes.
  */
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/types.h>
@@ -78,11 +80,16 @@ EXPORT int
 clock_gettime(clockid_t clock, struct timespec *ts)
 {
 	const char *shift = getenv("WALLCLOCK");
+	const char *suspended = getenv("SUSPENDED");
 	long rc = syscall(SYS_clock_gettime, clock, ts);
+	struct stat st;
 
 	if (rc == 0 && shift != NULL && (clock == CLOCK_REALTIME ||
 	    clock == CLOCK_REALTIME_COARSE))
 		ts->tv_sec += atol(shift);
+	if (rc == 0 && suspended != NULL && clock == CLOCK_BOOTTIME &&
+	    stat(suspended, &st) == 0)
+		ts->tv_sec += st.st_size;
 	return (int)rc;
 }
 

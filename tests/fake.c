@@ -62,6 +62,7 @@ enum verb {
 	GARBAGE,
 	LOG_FLOOD,
 	SLOW,
+	WAIT,
 	/* With another outcome. */
 	REVOKE,
 	TTL,
@@ -96,6 +97,7 @@ static const struct word {
 	{ "garbage-big", GARBAGE, GARBAGE_BIG },
 	{ "log-flood", LOG_FLOOD, 0 },
 	{ "slow", SLOW, 0 },			/* MS */
+	{ "wait", WAIT, 0 },			/* MS, as a backend should */
 
 	{ "revoke", REVOKE, 0 },
 	{ "short-ttl", TTL, 0 },		/* MS */
@@ -553,6 +555,9 @@ script_before(const struct call *c)
 	case SLOW:
 		sleep_until(host->now() + c->number * NS_PER_MS);
 		break;
+	case WAIT:
+		return host->wait(host, NULL, 0, host->now() +
+		    c->number * NS_PER_MS);
 	default:
 		break;
 	}

@@ -150,6 +150,69 @@ older_than() {
 	[ ! -e never ]
 }
 
+# unrecorded JOB: a run in the background, $holder, whose disk is full when it
+# is to be recorded; for ten minutes it would be tried again.
+unrecorded() {
+	mkdir full
+	mount -t tmpfs -o size=32k none full
+	export LEASERUN_BACKEND=file:$PWD/full
+	bg "$LEASERUN" run --events e -t 60s --once key job -- sh -c "$1
+	    cat /dev/zero >full/filler; :" 2>err
+	holder=$!
+}
+
+@test "a TERM while it is recorded: 74 in time, and the key is not done" {
+	unrecorded
+	wait_until 20 file_has err "cannot record that it is done"
+	kill -TERM "$holder"
+	assert_ends 74 "$holder"
+	file_has err "told to stop"
+	file_has err "could not be recorded: "
+	jq -se 'any(.[]; .event == "release_failed") and
+	    any(.[]; .event == "end" and .status == 74)' e
+	assert_equal "$(keys)" ""
+	rm full/filler
+	once key
+	assert_equal "$(keys)" key
+}
+
+@test "a Ctrl-C while it is recorded: the same; a signal for the job: not so" {
+	unrecorded
+	wait_until 20 file_has err "cannot record that it is done"
+	kill -USR1 "$holder"
+	kill -WINCH "$holder"
+	kill -CONT "$holder"
+	run_tool 75 run -w 3s --once key job touch never
+	is_alive "$holder"
+	run grep -c "told to stop" err
+	assert_equal "$output" 0
+	kill -INT "$holder"
+	assert_ends 74 "$holder"
+	[ ! -e never ]
+}
+
+@test "a TERM that the job has survived: recording it takes no longer, either" {
+	unrecorded 'trap "echo >asked" TERM
+	    echo >up
+	    until [ -e asked ]; do sleep 0.05; done'
+	wait_until 20 test -s up
+	kill -TERM "$holder"
+	assert_ends 74 "$holder"
+	file_has err "told to stop"
+}
+
+@test "a TERM while it is recorded, and then there is room: it is recorded" {
+	unrecorded
+	wait_until 20 file_has err "cannot record that it is done"
+	kill -STOP "$holder"
+	wait_until 20 grep -q '^State:.T' "/proc/$holder/status"
+	kill -TERM "$holder"
+	rm full/filler
+	kill -CONT "$holder"
+	assert_ends 0 "$holder"
+	assert_equal "$(keys)" key
+}
+
 @test "a file that becomes read-only: 74 with the reason" {
 	: >state/job.once
 	chmod 600 state/job.once

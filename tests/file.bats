@@ -288,6 +288,31 @@ as_nobody() {
 	[ -e waited ]
 }
 
+@test "status counts those that wait, for each name alone" {
+	local i
+
+	wait_are() {
+		"$LEASERUN" status --json "$1" | grep -q "\"waiting\": $2,"
+	}
+	hold job
+	bg "$LEASERUN" run other sh -c 'echo >up; exec sleep 1000'
+	wait_until 20 test -s up
+	for i in 1 2 3 4 5; do
+		bg "$LEASERUN" run --wait 60s job true
+		pids[i]=$!
+	done
+	bg "$LEASERUN" run --wait 60s other true
+	wait_until 20 wait_are job 5
+	wait_until 20 wait_are other 1
+	run_tool 0 status job
+	assert_contains "$stdout" "5 waiting"
+	kill -KILL "${pids[2]}"
+	kill -TERM "${pids[4]}"
+	wait_until 20 wait_are job 3
+	touch over
+	wait_until 20 wait_are job 0
+}
+
 @test "a waiter that is killed, or times out, leaves nothing behind" {
 	hold job
 	for _ in 1 2 3 4 5; do

@@ -3,6 +3,7 @@
 
 load helpers
 load jobs
+load report
 
 LISTEN=$builddir/tests/listen
 
@@ -34,32 +35,6 @@ fake() {
 	done
 	shift
 	tell "$want" "${FAKE[@]}" "${options[@]}" job -- "$@"
-}
-
-# The events so far, in one line.
-names() {
-	jq -r .event e | paste -sd ' '
-}
-
-# assert_event EVENT CONDITION: there is one for which that is true.
-assert_event() {
-	jq -se --arg event "$1" \
-	    "map(select(.event == \$event)) | any(.[]; $2)" e >answer ||
-	    { cat e; fail "no '$1' with: $2"; }
-}
-
-has_event() {
-	jq -se --arg event "$1" 'any(.[]; .event == $event)' e >answer 2>&1
-}
-
-# value METRIC [LABEL="VALUE"]: of any job.
-value() {
-	sed -nE "s/^leaserun_$1\{.*${2:-}.*\} (.*)/\1/p" m.prom
-}
-
-# assert_value METRIC NUMBER [LABEL="VALUE"]
-assert_value() {
-	assert_equal "$1 $(value "$1" "${3:-}")" "$1 $2"
 }
 
 writer() {
@@ -233,22 +208,64 @@ writer() {
 }
 
 @test "our own pause is no outage: both processes stopped" {
-	local keeper guard at
+	local keeper guard
 
 	bg "$LEASERUN" run "${FAKE[@]}" --events e --metrics m.prom job sh -c \
-	    'echo >up; exec sleep 1000' 2>err
+	    'echo $$ >up; exec sleep 1000' 2>err
 	keeper=$!
 	wait_until 10 test -s up
 	guard=$(guard "$keeper")
 	freeze "$keeper"
 	freeze "$guard"
-	at=$(awk '{ printf "%.0f", ($1 + 3) * 1e9 }' /proc/uptime)
-	wait_until 10 uptime_exceeds "$at"
-	kill -CONT "$guard" "$keeper"
+	sleep_past 3
+	kill -CONT "$guard"
+	wait_until 10 is_gone "$(cat up)"
+	kill -CONT "$keeper"
 	assert_ends 79 "$keeper"
 	assert_event lost '.reason == "own_pause" and .paused_ms >= 2000'
+	# Which is no fault of the guard.
+	assert_event kill '.reason == "deadline"'
+	assert_lacks "$(cat err)" guard
 	assert_value losses_total 1 'reason="own_pause"'
 	file_has err "leaserun was stopped past the deadline"
+}
+
+@test "our own pause is no outage: the machine was suspended" {
+	local keeper
+
+	: >suspended
+	bg env "LD_PRELOAD=$MODULES/elsewhere.so" SUSPENDED="$PWD/suspended" \
+	    "$LEASERUN" run "${FAKE[@]}" -t 60s -r 20s -g 300ms --events e \
+	    --metrics m.prom job sh -c 'echo $$ >up; exec sleep 1000' 2>err
+	keeper=$!
+	wait_until 10 test -s up
+	truncate -s 100 suspended
+	# Timers do not know of it: something has to wake them both.
+	kill -CONT "$keeper"
+	assert_ends 79 "$keeper"
+	is_gone "$(cat up)"
+	assert_event lost '.reason == "own_pause" and .paused_ms >= 99000 and
+	    .paused_ms < 110000'
+	assert_value losses_total 1 'reason="own_pause"'
+	file_has err "leaserun was stopped past the deadline"
+}
+
+@test "a suspended machine that wakes in time has lost nothing" {
+	local keeper
+
+	: >suspended
+	bg env "LD_PRELOAD=$MODULES/elsewhere.so" SUSPENDED="$PWD/suspended" \
+	    "$LEASERUN" run "${FAKE[@]}" -t 60s -r 20s -g 300ms --events e \
+	    job sh -c 'echo $$ >up; until [ -e go ]; do sleep 0.1; done'
+	keeper=$!
+	wait_until 10 test -s up
+	truncate -s 25 suspended
+	kill -CONT "$keeper"
+	wait_until 20 calls_reach renew '.*' ok 1
+	: >go
+	assert_ends 0 "$keeper"
+	assert_equal "$(names)" "acquired released end"
+	assert_event end '.renewals >= 1 and .longest_gap_ms >= 25000'
 }
 
 @test "our own pause is no outage: the keeper stopped, another holder" {
@@ -266,6 +283,38 @@ writer() {
 	mv f e
 	assert_event took_over ".previous.pid == $keeper and
 	    .previous.token < .token and .previous.label == .host"
+}
+
+@test "our own pause is no outage: stopped inside a renewal, another holder" {
+	local keeper
+
+	script renew wait 800
+	bg "$LEASERUN" run "${FAKE[@]}" -t 6s -r 1500ms --owner first \
+	    --events e job sleep 1000 2>err
+	keeper=$!
+	wait_until 20 called renew first
+	freeze "$keeper"
+	run_tool 0 run "${FAKE[@]}" --owner next -w 15s job true
+	sleep_past 1
+	kill -CONT "$keeper"
+	assert_ends 79 "$keeper"
+	assert_event lost '.reason == "own_pause" and .paused_ms > 500'
+	file_has err "leaserun was stopped past the deadline"
+}
+
+@test "our own pause is no outage: stopped inside a release, another holder" {
+	local keeper
+
+	script release wait 500
+	bg "$LEASERUN" run "${FAKE[@]}" --owner first --events e job true 2>err
+	keeper=$!
+	wait_until 20 called release first
+	freeze "$keeper"
+	run_tool 0 run "${FAKE[@]}" --owner next -w 15s job true
+	sleep_past 1
+	kill -CONT "$keeper"
+	assert_ends 79 "$keeper"
+	assert_event lost '.reason == "own_pause" and .paused_ms > 500'
 }
 
 @test "metrics: a takeover is counted" {
@@ -289,6 +338,26 @@ writer() {
 	assert_event term '.reason == "revoked"'
 	assert_event end '.status == 79 and .outcome == "revoked"'
 	assert_value losses_total 1 'reason="revoked"'
+}
+
+@test "on the file backend: deleted, replaced, revoked, and no pause of ours" {
+	told
+	rm state/job.lock
+	assert_told deleted "its record was removed or replaced"
+	told
+	mv state/job.lock state/away
+	run_tool 0 run job true
+	assert_told deleted "its record was removed or replaced"
+	rm state/away
+	check_revoked
+	told
+	freeze_both
+	sleep_past 8
+	kill -CONT "$guard" "$keeper"
+	run_tool 75 run job true
+	kill -TERM "$keeper"
+	assert_ends 143 "$keeper"
+	assert_equal "$(names)" "acquired released end"
 }
 
 @test "a release that fails, and one that comes too late" {

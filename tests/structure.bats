@@ -23,11 +23,12 @@ allowed() {
 	src/store.[ch]) echo "$all $abi holder.h store.h keeper.h leave.h" \
 	    "plugin.h report.h signals.h" ;;
 	src/signals.[ch]) echo "signals.h guard.h leave.h link.h proc.h" \
-	    "timeutil.h tree.h util.h" ;;
+	    "sigkind.h timeutil.h tree.h util.h" ;;
+	src/sigkind.[ch]) echo "sigkind.h" ;;
 	src/guard.[ch]) echo "guard.h link.h proc.h timeutil.h tree.h util.h" ;;
 	src/tree.[ch]) echo "proc.h timeutil.h tree.h" ;;
 	src/proc.[ch]) echo "proc.h util.h" ;;
-	src/leave.[ch]) echo "leave.h util.h" ;;
+	src/leave.[ch]) echo "guard.h leave.h link.h util.h" ;;
 	src/link.[ch]) echo "link.h" ;;
 	src/ask.[ch] | src/query.[ch]) echo "$all $abi ask.h plugin.h query.h" ;;
 	src/status.c) echo "$all ask.h done.h query.h show.h" ;;
