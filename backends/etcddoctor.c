@@ -8,8 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include <curl/curl.h>
-
 #include "etcdadmin.h"
 #include "etcddoctor.h"
 #include "etcdjson.h"
@@ -64,23 +62,19 @@ check_clock(struct doctor *d, const char *server, int64_t date_ms)
 static void
 check_certificate(struct doctor *d, const char *server)
 {
-	char text[64];
-	time_t until;
-	long left;
+	int64_t until = etcdhttp_expiry(d->e->http), left;
 
 	if (!d->e->url.tls)
 		return;
-	etcdhttp_expiry(d->e->http, text, sizeof(text));
-	until = text[0] == '\0' ? -1 : curl_getdate(text, NULL);
-	if (until == -1) {
+	if (until == 0) {
 		etcdsay(&d->report, LEASERUN_NOTE, "TLS", "%s: cannot tell "
 		    "when the certificate ends", server);
 		return;
 	}
-	left = (long)difftime(until, time(NULL));
+	left = until - (int64_t)time(NULL);
 	etcdsay(&d->report, left < SOON_S ? LEASERUN_WARN : LEASERUN_GOOD,
-	    "TLS", "%s: the certificate is good for %ld days%s", server,
-	    left / 86400, left < SOON_S ? "; renew it" : "");
+	    "TLS", "%s: the certificate is good for %" PRId64 " days%s",
+	    server, left / 86400, left < SOON_S ? "; renew it" : "");
 }
 
 /* Version, leader, size; the member is as it sees itself. */

@@ -5,11 +5,11 @@
 : "${builddir:=$BATS_TEST_DIRNAME/..}"
 RELAY=$builddir/tests/wire
 
-# modules FOLDER: both kinds, where the program finds them.
+# modules FOLDER: all of them, where the program finds them.
 modules() {
 	mkdir -p "$1"
-	ln -sf "$MODULES/fake.so" "$builddir/backends/.libs/etcd.so" "$1"
-	ln -sf etcd.so "$1/etcds.so"
+	ln -sf "$MODULES/fake.so" "$builddir/backends/.libs/etcd.so" \
+	    "$builddir/backends/.libs/etcds.so" "$1"
 }
 
 # Below those that the kernel gives to clients.

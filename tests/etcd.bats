@@ -25,7 +25,7 @@ setup() {
 
 @test "it does so over TLS, with certificates, users and passwords" {
 	etcd_secure
-	run "$builddir/tests/contract" "$builddir/backends/.libs/etcd.so" \
+	run "$builddir/tests/contract" "$builddir/backends/.libs/etcds.so" \
 	    "$ETCD" "${secure_opts[@]}"
 	printf '%s\n' "$output"
 	assert_equal "$status" 0
