@@ -281,16 +281,29 @@ lost() {
 	done
 }
 
-@test "heartbeats write no history" {
+# So many heartbeats have reached etcd.
+heartbeats() {
+	curl -s --noproxy '*' "$scheme://127.0.0.1:$etcd_port/metrics" |
+	    awk '/^grpc_server_started_total.*"LeaseKeepAlive"/ {
+		printf "%d\n", $2 }'
+}
+
+heartbeats_exceed() {
+	[ "$(heartbeats)" -gt "$1" ]
+}
+
+@test "an hour's heartbeats write no history" {
 	local before
 
 	etcd_start
 	use "$ETCD"
-	holder -r 100ms
+	holder -t 60s -r 50ms
 	before=$(revision)
-	goes_on 60
+	# As many as of a lease of 60 s, and one more.
+	wait_until 100 heartbeats_exceed $(($(heartbeats) + 180))
 	assert_equal "$(revision)" "$before"
 	[ "$before" -gt 1 ]
+	is_alive "$holder"
 }
 
 @test "a server that is restarted in mid-run costs nothing" {
@@ -590,27 +603,58 @@ answers() {
 	assert_contains "$(cat holder.err)" 502
 }
 
-@test "no space left: new runs 69, a job that runs is not harmed" {
+# take_space, give_space: the alarm NOSPACE, and its end.
+take_space() {
 	local i
 
-	etcd_start --quota-backend-bytes $((4 * 1024 * 1024))
-	use "$ETCD"
-	holder "${outlived[@]}"
 	head -c 400000 /dev/zero | tr '\0' x >blob
 	for ((i = 0; i < 30; i++)); do
 		ctl put "junk$i" <blob >/dev/null 2>&1 || break
 	done
+}
+
+give_space() {
+	local i
+
+	for ((i = 0; i < 30; i++)); do
+		ctl del "junk$i"
+	done
+	ctl compact "$(revision)"
+	ctl defrag
+	ctl alarm disarm
+}
+
+# leases COUNT: etcd has so many.
+leases() {
+	[ "$(ctl lease list | grep -c '^[0-9a-f]*$')" -eq "$1" ]
+}
+
+@test "no space left: new runs 69, a job that runs is not harmed" {
+	etcd_start --quota-backend-bytes $((4 * 1024 * 1024))
+	use "$ETCD"
+	run_tool 7 run job -- sh -c 'exit 7'
+	holder "${outlived[@]}"
+	take_space
 	run_tool 69 run --connect-timeout 500ms other touch ran
 	assert_contains "$stderr" NOSPACE
 	[ ! -e ran ]
 	outlives
-	run_tool 69 doctor
-	assert_contains "$stdout" 'alarm: NOSPACE'
+	run_tool 78 doctor
+	assert_matches "$stdout" 'bad +alarm: NOSPACE: .*alarm disarm'
+	assert_contains "$stdout" 'round trip'
 	kill -TERM "$holder"
 	assert_ends 143 "$holder"
 	assert_lacks "$(cat holder.err)" 'could not be released'
-	run_tool 0 status job
-	assert_matches "$stdout" 'job +free'
+	# That it ended so was not recorded, and nothing else is told instead.
+	run_tool 0 status --json job
+	assert_contains "$stdout" '"state": "free"'
+	assert_lacks "$stdout" '"status": 7'
+	leases 0
+	give_space
+	run_tool 0 run job true
+	assert_equal "$output" ""
+	run_tool 0 doctor
+	assert_contains "$stdout" 'alarm: none'
 }
 
 # --- Waiting ---
@@ -703,9 +747,12 @@ woken() {
 	with_relay
 	hold "${direct[@]}" -t 60s -r 10s
 	order "drop match create_request"
-	waiter got -t 60s -r 10s
+	waiter got -t 60s -r 10s -w 110s
+	# It has looked, and watches: no event gets through to it from now on.
+	wait_until 20 queued 1
 	let_go
-	wait_until 25 test -s got
+	wait_until 80 test -s got
+	grep -q 'drop match' relay
 	assert_ends 0 "$waiter"
 }
 
@@ -727,21 +774,30 @@ woken() {
 	[ ! -e first ]
 }
 
-@test "every waiter gets its turn" {
-	local i
+# The four in front try one after the other, a moment apart, which a busy
+# machine may mix up.  Whoever is behind them does not even watch the name.
+@test "every waiter gets its turn, and none overtakes more than three" {
+	local i turn=0
 
 	etcd_start
 	use "$ETCD"
-	hold
-	for i in 1 2 3 4 5; do
-		waiter "w$i"
-		wait_until 10 queued "$i"
+	hold -t 60s -r 10s
+	for i in 1 2 3 4 5 6 7 8; do
+		waiter "w$i" -t 60s -r 10s -w 100s
+		wait_until 20 queued "$i"
 	done
 	let_go
-	for i in 1 2 3 4 5; do
-		wait_until 20 test -s "w$i"
+	for i in 1 2 3 4 5 6 7 8; do
+		wait_until 40 test -s "w$i"
 	done
-	assert_equal "$(cat w1 w2 w3 w4 w5 | sort -n | uniq | wc -l)" 5
+	# By their tokens, in the order in which they got it.
+	for i in $(grep . w? | sort -t : -k 2 -n | sed 's/w\(.\):.*/\1/'); do
+		turn=$((turn + 1))
+		echo "turn $turn: waiter $i"
+		[ "$turn" -ge $((i - 3)) ]
+	done
+	assert_equal "$turn" 8
+	assert_equal "$(cat w? | sort -u | wc -l)" 8
 }
 
 @test "forty waiters and one release: no stampede" {
@@ -945,11 +1001,6 @@ record_ttl() {
 	id=$(ctl get "$1" -w fields | sed -n 's/^"Lease" : //p')
 	ctl lease timetolive "$(printf '%x' "$id")" |
 	    sed -n 's/.*remaining(\([0-9]*\)s).*/\1/p'
-}
-
-# leases COUNT: etcd has so many.
-leases() {
-	[ "$(ctl lease list | grep -c '^[0-9a-f]*$')" -eq "$1" ]
 }
 
 @test "--once: what is done stays done, over a restart of etcd" {
@@ -1162,25 +1213,15 @@ clock_off() {
 	assert_equal "$(done_keys "${known[@]}" | wc -l)" 2
 }
 
-@test "--once: what cannot be recorded for want of space ends with 74" {
-	local i
-
+@test "--once: what cannot be recorded for want of space waits for it" {
 	etcd_start --quota-backend-bytes $((4 * 1024 * 1024))
 	use "$ETCD"
 	hold -t 3s -r 500ms -g 200ms --once today 2>err
-	head -c 400000 /dev/zero | tr '\0' x >blob
-	for ((i = 0; i < 30; i++)); do
-		ctl put "junk$i" <blob >/dev/null 2>&1 || break
-	done
+	take_space
 	let_go
 	wait_until 10 grep -q NOSPACE err
 	run_tool 75 run job true
-	for ((i = 0; i < 30; i++)); do
-		ctl del "junk$i"
-	done
-	ctl compact "$(revision)"
-	ctl defrag
-	ctl alarm disarm
+	give_space
 	assert_ends 0 "$holder"
 	once today
 	has_run 0
