@@ -302,9 +302,6 @@ etcdwait_turn(struct etcd *e, struct etcdwait *w)
 	enum leaserun_result result;
 
 	w->is_nearer = false;
-	if ((result = open_watch(e, w)) != LEASERUN_OK)
-		return result;
-	result = wait_watching(e, w);
-	etcdhttp_close(e->http);
-	return result;
+	result = open_watch(e, w);
+	return result == LEASERUN_OK ? wait_watching(e, w) : result;
 }

@@ -280,6 +280,10 @@ recorded() {
 	grep -c '"key": "today"' <<<"$stdout"
 }
 
+some_wait() {
+	grep -q 'cannot record that it is done' err.?
+}
+
 @test "--once: the leader is killed while it is recorded: once, or 74" {
 	local -A first=() second=()
 	local name status runs
@@ -287,7 +291,7 @@ recorded() {
 	for name in a b c d e; do
 		bg "$LEASERUN" run "${opts[@]}" --once today "$name" -- \
 		    sh -c 'echo >>"ran.$0"; until [ -e go ]; do
-			sleep 0.02; done' "$name"
+			sleep 0.02; done' "$name" 2>"err.$name"
 		first[$name]=$!
 		wait_until 20 test -s "ran.$name"
 		bg "$LEASERUN" run -v -w 100s "${opts[@]}" --once today \
@@ -295,8 +299,12 @@ recorded() {
 		second[$name]=$!
 		wait_until 20 grep -q 'held by' "wait.$name"
 	done
+	# No election before somebody has tried without success.
+	kill -STOP "${member[${followers[0]}]}"
 	touch go
 	kill -KILL "${member[$leader]}"
+	wait_until 30 some_wait
+	kill -CONT "${member[${followers[0]}]}"
 	for name in a b c d e; do
 		wait_until 60 is_gone "${first[$name]}"
 		status=0
