@@ -3,7 +3,6 @@
 # a folder of its own below the test's.
 
 : "${builddir:=$BATS_TEST_DIRNAME/..}"
-RELAY=$builddir/tests/wire
 
 # modules FOLDER: all of them, where the program finds them.
 modules() {
@@ -92,7 +91,7 @@ use() {
 
 # relay_start PORT: in front of it, with orders in the file `relay', $relay_port.
 relay_start() {
-	bg "$RELAY" "$1" "$BATS_TEST_TMPDIR/relay"
+	bg "$builddir/tests/relay" relay.port relay relay.log "$1"
 	relay_pid=$!
 	wait_until 10 test -s relay.port
 	relay_port=$(cat relay.port)

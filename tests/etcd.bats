@@ -134,9 +134,9 @@ with_relay() {
 	local how what token
 
 	with_relay
-	for how in drop close cut; do
+	for how in swallow lose cut; do
 		for what in /v3/kv/txn /v3/lease/grant "$acquiring"; do
-			order "$how match $what once"
+			order "$how-once $what"
 			run_tool 0 run --connect-timeout 3s job -- \
 			    sh -c 'echo "$LEASERUN_FENCE_TOKEN"'
 			assert_equal "$stderr" ""
@@ -156,9 +156,9 @@ with_relay() {
 	local how what
 
 	with_relay
-	for how in drop close cut; do
+	for how in swallow lose cut; do
 		for what in "$releasing" /v3/lease/revoke; do
-			order "$how match $what once"
+			order "$how-once $what"
 			run_tool 3 run job -- sh -c 'exit 3'
 			assert_equal "$output" ""
 			[ ! -e relay ] || fail "$how $what was not met"
@@ -175,8 +175,8 @@ with_relay() {
 	local how
 
 	with_relay
-	for how in drop close cut; do
-		order "$how match /v3/lease/keepalive once"
+	for how in swallow lose cut; do
+		order "$how-once /v3/lease/keepalive"
 		run_tool 0 run "${quick[@]}" job -- sh -c \
 		    'while [ -e relay ]; do sleep 0.05; done; sleep 1'
 		[ ! -e relay ]
@@ -185,7 +185,7 @@ with_relay() {
 
 @test "an acquire that is given up leaves nothing" {
 	with_relay
-	order "drop match $acquiring"
+	order "swallow $acquiring"
 	run_tool 69 run --connect-timeout 1s job touch ran
 	[ ! -e ran ]
 	rm relay
@@ -274,7 +274,7 @@ lost() {
 		id=$((16#$(lease_of)))
 		printf 'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%s\n' \
 		    "{\"result\":{\"header\":{},\"ID\":\"$id\"$ttl}}" >gone
-		order "answer $PWD/gone match /v3/lease/keepalive"
+		order "answer $PWD/gone /v3/lease/keepalive"
 		lost 'ran out'
 		rm relay
 		run_tool 0 revoke --force job
@@ -592,7 +592,7 @@ answers() {
 	answers
 	holder -t 20s -g 1s
 	for file in a.*; do
-		order "answer $PWD/$file once"
+		order "answer-once $PWD/$file"
 		wait_until 20 test -e relay.done
 		rm relay.done
 	done
@@ -728,7 +728,7 @@ woken() {
 			etcd_again
 			;;
 		cut)
-			order "cut match create_request once"
+			order "cut-once create_request"
 			etcd_stop
 			etcd_again
 			wait_until 20 test -e relay.done
@@ -746,13 +746,13 @@ woken() {
 @test "a waiter whose watch stays silent polls" {
 	with_relay
 	hold "${direct[@]}" -t 60s -r 10s
-	order "drop match create_request"
+	order "swallow create_request"
 	waiter got -t 60s -r 10s -w 110s
 	# It has looked, and watches: no event gets through to it from now on.
 	wait_until 20 queued 1
 	let_go
 	wait_until 80 test -s got
-	grep -q 'drop match' relay
+	grep -q swallow relay
 	assert_ends 0 "$waiter"
 }
 
@@ -1128,7 +1128,7 @@ clock_off() {
 	printf 'HTTP/1.1 200 OK\r\nConnection: close\r\nDate: %s\r\n\r\n%s\n' \
 	    "$(LC_ALL=C date -u -d "$1" '+%a, %d %b %Y %H:%M:%S GMT')" \
 	    "$body" >off
-	order "answer $PWD/off match /v3/kv/txn once"
+	order "answer-once $PWD/off /v3/kv/txn"
 }
 
 @test "--once-per: a clock that is wrong by a tenth of the period: 78" {
@@ -1151,7 +1151,7 @@ clock_off() {
 	local how what n=0
 
 	with_relay
-	for how in drop close cut; do
+	for how in swallow lose cut; do
 		for what in "$releasing" /v3/lease/grant /v3/lease/revoke \
 		    /v3/kv/txn; do
 			n=$((n + 1))
@@ -1160,7 +1160,7 @@ clock_off() {
 				sleep 0.02; done'
 			run=$!
 			wait_until 10 test -e go
-			order "$how match $what once"
+			order "$how-once $what"
 			rm go
 			assert_ends 0 "$run"
 			[ ! -e relay ] || fail "$how $what was not met"
@@ -1177,7 +1177,7 @@ clock_off() {
 	local run
 
 	with_relay
-	order "drop match $releasing"
+	order "swallow $releasing"
 	bg "$LEASERUN" run -t 10s --once today job true
 	run=$!
 	recorded() {
