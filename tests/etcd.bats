@@ -53,6 +53,16 @@ setup() {
 	run_tool 78 run -o cacert=/etc/ca.pem job touch ran
 	assert_contains "$stderr" etcds://
 	run_tool 78 run -b etcds://h -o cert=x job touch ran
+	for url in h:1 socks5://h:1 http://h http://u:s3cret@h:1 http://h:1/ \
+	    http://:1x; do
+		run_tool 78 run -o "proxy=$url" job touch ran
+		assert_contains "$stderr" http://host:port
+		assert_lacks "$output" s3cret
+	done
+	# One module in the place of the other, as an older one had it.
+	ln -sf etcd.so modules/etcds.so
+	run_tool 78 run -b etcds://h job touch ran
+	assert_contains "$stderr" etcds.so
 	run_tool 78 run -o user=x job touch ran
 	run_tool 78 run -o user=x -o password-file=/nowhere job touch ran
 	[ ! -e ran ]
@@ -470,7 +480,7 @@ with_users() {
 	local before
 
 	with_users
-	holder "${known[@]}" -t 4s
+	holder "${known[@]}" -t 8s
 	ctl user passwd runner --interactive=false <<<other
 	etcd_stop
 	etcd_again
