@@ -4,7 +4,10 @@
  *
  * Beside it are
  *	etcdurl.c	from a URL and options to endpoints and credentials
- *	etcdhttp.c	libcurl behind host->wait()
+ *	etcdplain.c	HTTP for etcd://
+ *	etcdconn.c	its connections
+ *	etcdreply.c	what it is answered
+ *	etcdhttp.c	HTTP for etcds://, by libcurl behind host->wait()
  *	etcdcurl.c	how libcurl is set up
  *	etcdcall.c	requests: endpoints, authentication, errors
  *	etcdjson.c	the gateway's JSON
@@ -53,6 +56,7 @@ etcd_open(const struct leaserun_host *host,
     unsigned int *endpoints)
 {
 	enum leaserun_result result;
+	const char *lacks;
 	struct etcd *e;
 
 	if ((e = calloc(1, sizeof(*e))) == NULL) {
@@ -60,7 +64,12 @@ etcd_open(const struct leaserun_host *host,
 		return LEASERUN_UNAVAILABLE;
 	}
 	e->host = host;
-	if ((result = etcdurl_parse(host, target, &e->url)) != LEASERUN_OK) {
+	if ((result = etcdurl_parse(host, target, &e->url)) == LEASERUN_OK &&
+	    (lacks = etcdhttp_lacks(e->url.tls, e->url.proxy)) != NULL) {
+		host->error(host, "%s", lacks);
+		result = LEASERUN_MISCONFIGURED;
+	}
+	if (result != LEASERUN_OK) {
 		etcd_close(e);
 		return result;
 	}

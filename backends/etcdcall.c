@@ -297,7 +297,9 @@ send_password(struct etcd *e, unsigned int endpoint, const char *password,
 	if (result != LEASERUN_OK)
 		return result;
 	token = json_string_value(json_object_get(answer, "token"));
-	if (token == NULL || strlen(token) >= sizeof(e->token))
+	/* It becomes a line of a header. */
+	if (token == NULL || strlen(token) >= sizeof(e->token) ||
+	    strpbrk(token, "\r\n") != NULL)
 		result = etcdcall_nonsense(e, "authenticate");
 	else
 		snprintf(e->token, sizeof(e->token), "%s", token);
@@ -419,18 +421,17 @@ etcdcall(struct etcd *e, const char *path, const json_t *request,
 }
 
 enum leaserun_result
-etcdcall_stream(struct etcd *e, const char *path, const json_t *request)
+etcdcall_stream(struct etcd *e, const char *path, const json_t *request,
+    int64_t deadline)
 {
 	enum leaserun_result result;
 	char *body;
 
 	if ((result = make_body(e, request, &body)) != LEASERUN_OK)
 		return result;
-	if (etcdcall_http(e) == NULL || !etcdhttp_open(e->http,
-	    e->url.endpoints[e->endpoint], path, body, e->token)) {
-		e->host->error(e->host, "out of memory");
-		result = LEASERUN_UNAVAILABLE;
-	}
+	result = etcdcall_http(e) == NULL ? LEASERUN_UNAVAILABLE :
+	    etcdhttp_open(e->http, e->url.endpoints[e->endpoint], path, body,
+	    e->token, deadline);
 	free(body);
 	return result;
 }

@@ -77,7 +77,7 @@ enum leaserun_result etcdcall_at(struct etcd *, unsigned int endpoint,
 
 /* Begins a stream at the next endpoint; its lines come from e->http. */
 enum leaserun_result etcdcall_stream(struct etcd *, const char *path,
-	    const json_t *request);
+	    const json_t *request, int64_t deadline);
 
 /* The next endpoint is another one. */
 void	etcdcall_rotate(struct etcd *);

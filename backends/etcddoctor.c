@@ -8,8 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include <curl/curl.h>
-
 #include "etcdadmin.h"
 #include "etcddoctor.h"
 #include "etcdjson.h"
@@ -28,6 +26,7 @@ struct doctor {
 	int64_t		deadline;
 	unsigned int	alive;		/* endpoints that answered */
 	int64_t		lease_s;	/* the shortest lease that it grants */
+	bool		no_space;	/* it grants none */
 };
 
 /* The share of one of n steps that are still to come. */
@@ -64,23 +63,19 @@ check_clock(struct doctor *d, const char *server, int64_t date_ms)
 static void
 check_certificate(struct doctor *d, const char *server)
 {
-	char text[64];
-	time_t until;
-	long left;
+	int64_t until = etcdhttp_expiry(d->e->http), left;
 
 	if (!d->e->url.tls)
 		return;
-	etcdhttp_expiry(d->e->http, text, sizeof(text));
-	until = text[0] == '\0' ? -1 : curl_getdate(text, NULL);
-	if (until == -1) {
+	if (until == 0) {
 		etcdsay(&d->report, LEASERUN_NOTE, "TLS", "%s: cannot tell "
 		    "when the certificate ends", server);
 		return;
 	}
-	left = (long)difftime(until, time(NULL));
+	left = until - (int64_t)time(NULL);
 	etcdsay(&d->report, left < SOON_S ? LEASERUN_WARN : LEASERUN_GOOD,
-	    "TLS", "%s: the certificate is good for %ld days%s", server,
-	    left / 86400, left < SOON_S ? "; renew it" : "");
+	    "TLS", "%s: the certificate is good for %" PRId64 " days%s",
+	    server, left / 86400, left < SOON_S ? "; renew it" : "");
 }
 
 /* Version, leader, size; the member is as it sees itself. */
@@ -161,6 +156,20 @@ check_members(struct doctor *d)
 }
 
 static void
+tell_alarm(struct doctor *d, const char *what)
+{
+	bool no_space = strcmp(what, "NOSPACE") == 0;
+
+	if (no_space)
+		d->no_space = true;
+	etcdsay(&d->report, LEASERUN_BAD, "alarm", "%.40s: %s", what, no_space ?
+	    "no lease is granted, and no end recorded; compact, defragment, "
+	    "then 'etcdctl alarm disarm'" : "the members differ, or worse; "
+	    "look at etcd's log, replace the member that is wrong, then "
+	    "'etcdctl alarm disarm'");
+}
+
+static void
 check_alarms(struct doctor *d)
 {
 	json_t *request = json_pack("{s:s}", "action", "GET"), *answer = NULL;
@@ -173,10 +182,7 @@ check_alarms(struct doctor *d)
 		json_array_foreach(json_object_get(answer, "alarms"), i, one) {
 			what = json_string_value(json_object_get(one,
 			    "alarm"));
-			etcdsay(&d->report, LEASERUN_BAD, "alarm", "%.40s: no "
-			    "lease is granted; compact, defragment, then "
-			    "'etcdctl alarm disarm'", what == NULL ? "?" :
-			    what);
+			tell_alarm(d, what == NULL ? "?" : what);
 		}
 		if (json_array_size(json_object_get(answer, "alarms")) == 0)
 			etcdsay(&d->report, LEASERUN_GOOD, "alarm", "none");
@@ -304,10 +310,15 @@ etcddoctor(void *self, int64_t deadline, leaserun_line_fn *fn, void *arg)
 	}
 	/* What stands in the way of this one stands in the way of a run. */
 	result = check_reading(&d);
-	if (result == LEASERUN_OK) {
+	if (result == LEASERUN_OK)
 		check_user(&d);
-		result = check_writing(&d);
+	if (result == LEASERUN_OK && d.no_space) {
+		etcdsay(&d.report, LEASERUN_NOTE, "rights", "not tried, since "
+		    "etcd has no space");
+		return LEASERUN_OK;
 	}
+	if (result == LEASERUN_OK)
+		result = check_writing(&d);
 	if (result == LEASERUN_OK)
 		advise(&d);
 	return result;

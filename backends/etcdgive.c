@@ -61,6 +61,20 @@ add_records(const struct etcd *e, const struct giving *g, json_t *ops)
 	json_decref(record);
 }
 
+/* What cannot be written must not be told as it was the time before, either. */
+static void
+forget_records(const struct etcd *e, const struct giving *g, json_t *ops)
+{
+	static const char *const all[] = { "last", "done", "end" };
+	char key[ETCDKEYS_SIZE];
+	size_t i;
+
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		etcdkeys_lease(e, key, g->name, all[i]);
+		json_array_append_new(ops, etcdjson_delete(key));
+	}
+}
+
 /*
  * Without records it works when etcd has no space for anything new; but then
  * nothing would be known to be done.
@@ -81,6 +95,8 @@ make_request(const struct etcd *e, const struct giving *g, bool with_records)
 	}
 	if (with_records)
 		add_records(e, g, success);
+	else
+		forget_records(e, g, success);
 	etcdkeys_add_look(e, failure, g->name);
 	return etcdjson_txn(make_conditions(e, g), success, failure);
 }
@@ -203,13 +219,11 @@ give_once(struct etcd *e, struct giving *g, struct etcdonce *once,
 	const struct leaserun_lease *lease = once->lease;
 	enum leaserun_result result;
 	int64_t limit = deadline;
-	bool is_prepared = false;
 
 	result = find_revision(e, lease, deadline, &g->revision, once);
 	if (result == LEASERUN_OK) {
 		result = etcdonce_prepare(e, once, &limit);
 		if (result == LEASERUN_OK) {
-			is_prepared = true;
 			g->once = once;
 			result = give_held(e, g, lease, limit);
 		}
@@ -219,8 +233,8 @@ give_once(struct etcd *e, struct giving *g, struct etcdonce *once,
 	result = etcdonce_find(e, lease, once->end->once_key, deadline);
 	if (result != LEASERUN_OK)
 		return result;
-	if (is_prepared)
-		etcdonce_drop(e, lease->owner, deadline);
+	/* Without the name no request that is on its way can make it now. */
+	etcdonce_drop(e, lease->owner, deadline);
 	return LEASERUN_LOST;
 }
 

@@ -1,6 +1,7 @@
 /*
- * libcurl's multi interface behind host->wait().  Must never block anywhere
- * else, nor take more of an answer than there is room for.
+ * etcdhttp.h with TLS: libcurl's multi interface behind host->wait().  Must
+ * never block anywhere else, nor take more of an answer than there is room
+ * for.
  */
 #include <limits.h>
 #include <poll.h>
@@ -121,6 +122,14 @@ take_header(char *data, size_t one, size_t n, void *arg)
 }
 
 /* --- Setting up --- */
+
+const char *
+etcdhttp_lacks(bool tls, const char *proxy)
+{
+	(void)tls;
+	(void)proxy;
+	return NULL;
+}
 
 static bool
 transfer_init(struct etcdhttp *h, struct transfer *t)
@@ -388,12 +397,16 @@ etcdhttp_get(struct etcdhttp *h, const char *server, const char *path,
 
 /* --- The stream --- */
 
-bool
+/* It goes on by itself. */
+enum leaserun_result
 etcdhttp_open(struct etcdhttp *h, const char *server, const char *path,
-    const char *body, const char *authorization)
+    const char *body, const char *authorization, int64_t deadline)
 {
-	return transfer_start(h, &h->stream, server, path, body,
-	    authorization);
+	(void)deadline;
+	if (transfer_start(h, &h->stream, server, path, body, authorization))
+		return LEASERUN_OK;
+	h->host->error(h->host, "out of memory");
+	return LEASERUN_UNAVAILABLE;
 }
 
 void
@@ -428,20 +441,21 @@ etcdhttp_line(struct etcdhttp *h)
 	return line;
 }
 
-void
-etcdhttp_expiry(struct etcdhttp *h, char *text, size_t size)
+int64_t
+etcdhttp_expiry(struct etcdhttp *h)
 {
 	static const char key[] = "Expire date:";
 	struct curl_certinfo *info = NULL;
 	struct curl_slist *line;
+	time_t when = 0;
 
-	text[0] = '\0';
 	if (curl_easy_getinfo(h->call.easy, CURLINFO_CERTINFO, &info) !=
 	    CURLE_OK || info == NULL || info->num_of_certs < 1)
-		return;
+		return 0;
 	for (line = info->certinfo[0]; line != NULL; line = line->next) {
 		if (strncmp(line->data, key, sizeof(key) - 1) == 0)
-			snprintf(text, size, "%s", line->data +
-			    sizeof(key) - 1);
+			when = curl_getdate(line->data + sizeof(key) - 1,
+			    NULL);
 	}
+	return when > 0 ? (int64_t)when : 0;
 }

@@ -1,7 +1,7 @@
 /*
  * HTTP to one server at a time: a request with a deadline, and beside it a
  * stream of lines.  Knows nothing of etcd.  Every wait goes through
- * host->wait().
+ * host->wait().  Made twice: etcdplain.c for etcd://, etcdhttp.c for etcds://.
  */
 #ifndef ETCDHTTP_H
 #define ETCDHTTP_H
@@ -33,6 +33,9 @@ struct etcdhttp_answer {
 	int64_t		 date_ms;	/* unix; 0: it did not say */
 };
 
+/* What this one cannot do of that, and what to do; NULL: nothing. */
+const char *etcdhttp_lacks(bool tls, const char *proxy);
+
 /* NULL: no memory. */
 struct etcdhttp *etcdhttp_new(const struct etcdhttp_setup *);
 void	etcdhttp_free(struct etcdhttp *);
@@ -40,8 +43,8 @@ void	etcdhttp_free(struct etcdhttp *);
 /*
  * One POST of JSON.  OK: *answer is filled in, also when the server could not
  * be reached or said nothing by the deadline.  INTERRUPTED, UNAVAILABLE.
- * A request that finds its connection dead is sent again on a fresh one by the
- * library: the caller sends only what may arrive twice.
+ * A request that finds its connection dead is sent again on a fresh one: the
+ * caller sends only what may arrive twice.
  */
 enum leaserun_result etcdhttp_post(struct etcdhttp *, const char *server,
 	    const char *path, const char *body, const char *authorization,
@@ -52,12 +55,14 @@ enum leaserun_result etcdhttp_get(struct etcdhttp *, const char *server,
 	    const char *path, int64_t deadline, struct etcdhttp_answer *);
 
 /*
- * A POST whose answer does not end.  False: no memory.  Lines come from
+ * A POST whose answer does not end, sent by the deadline.  OK: lines come from
  * etcdhttp_line() as long as there are whole ones; etcdhttp_wait() waits for
- * more.
+ * more.  Also when the server could not be reached: then it is not open.
+ * INTERRUPTED, UNAVAILABLE with a text: no memory.
  */
-bool	etcdhttp_open(struct etcdhttp *, const char *server, const char *path,
-	    const char *body, const char *authorization);
+enum leaserun_result etcdhttp_open(struct etcdhttp *, const char *server,
+	    const char *path, const char *body, const char *authorization,
+	    int64_t deadline);
 void	etcdhttp_close(struct etcdhttp *);
 bool	etcdhttp_is_open(const struct etcdhttp *);
 const char *etcdhttp_line(struct etcdhttp *);
@@ -65,10 +70,7 @@ const char *etcdhttp_line(struct etcdhttp *);
 /* OK: something happened, or the deadline came. */
 enum leaserun_result etcdhttp_wait(struct etcdhttp *, int64_t deadline);
 
-/*
- * When the certificate that the server showed last ends, as text; "" when it
- * is not known.
- */
-void	etcdhttp_expiry(struct etcdhttp *, char *text, size_t size);
+/* When the certificate that the server showed last ends; unix, 0: unknown. */
+int64_t	etcdhttp_expiry(struct etcdhttp *);
 
 #endif

@@ -117,23 +117,18 @@ make_queue(const struct etcd *e, const char *name, const char *owner)
 	return etcdjson_op("request_txn", txn);
 }
 
-static json_t *
-make_denial(const struct etcd *e, const struct etcdwait *w)
+/* Ourselves, and those in front of us: two operations. */
+static void
+add_look_at_queue(const struct etcd *e, json_t *ops, const char *name,
+    const char *owner)
 {
-	const char *name = w->request->name, *owner = w->request->owner;
 	char key[ETCDKEYS_SIZE], end[ETCDKEYS_SIZE];
-	json_t *ops = json_array(), *queue, *order;
+	json_t *queue, *order;
 
-	etcdkeys_add_look(e, ops, name);
-	if (!w->request->wait) {
-		etcdonce_add_look(e, ops, w->request);
-		return ops;
-	}
-	json_array_append_new(ops, make_queue(e, name, owner));
 	etcdkeys_wait(e, key, name, NULL);
 	etcdkeys_end(end, key);
 	queue = etcdjson_range(key, end);
-	/* Ourselves, and those in front of us, the nearest first. */
+	/* The nearest first. */
 	order = json_pack("{s:b, s:i, s:s, s:s, s:o}", "keys_only", 1,
 	    "limit", ETCDWAIT_NEAR + 1, "sort_order", "DESCEND",
 	    "sort_target", "CREATE", "max_create_revision",
@@ -143,34 +138,51 @@ make_denial(const struct etcd *e, const struct etcdwait *w)
 	json_array_append_new(ops, queue);
 	etcdkeys_wait(e, key, name, owner);
 	json_array_append_new(ops, etcdjson_range(key, NULL));
+}
+
+static json_t *
+make_denial(const struct etcd *e, const struct etcdwait *w)
+{
+	const char *name = w->request->name, *owner = w->request->owner;
+	json_t *ops = json_array();
+
+	etcdkeys_add_look(e, ops, name);
+	if (w->request->wait) {
+		json_array_append_new(ops, make_queue(e, name, owner));
+		add_look_at_queue(e, ops, name, owner);
+	}
 	etcdonce_add_look(e, ops, w->request);
 	return ops;
 }
 
 /* --- Its answers --- */
 
-/* Who is in front of us, and since which revision we wait. */
-static void
-read_queue(struct etcd *e, struct etcdwait *w, const json_t *answer)
+/*
+ * Who is in front of us, and since which revision we wait.  False: we have no
+ * place.
+ */
+static bool
+read_queue(struct etcd *e, struct etcdwait *w, const json_t *answer, size_t i)
 {
 	const json_t *queue, *own;
 	char *ahead;
 
-	queue = json_object_get(etcdjson_response(answer, 3,
+	queue = json_object_get(etcdjson_response(answer, i,
 	    "response_range"), "kvs");
-	own = json_array_get(json_object_get(etcdjson_response(answer, 4,
+	own = json_array_get(json_object_get(etcdjson_response(answer, i + 1,
 	    "response_range"), "kvs"), 0);
 	if (own == NULL || !etcdjson_int(own, "create_revision",
 	    &e->grip.queued))
-		return;
+		return false;
 	w->place = (int64_t)json_array_size(queue) - 1;
 	w->ahead[0] = '\0';
 	if (w->place < ETCDWAIT_NEAR)
-		return;
+		return true;
 	ahead = etcdjson_text(json_array_get(queue, ETCDWAIT_NEAR), "key");
 	if (ahead != NULL)
 		snprintf(w->ahead, sizeof(w->ahead), "%s", ahead);
 	free(ahead);
+	return true;
 }
 
 static void
@@ -262,7 +274,7 @@ read_answer(struct etcd *e, struct etcdwait *w, const json_t *answer,
 	if (etcdview_is_held_by(w->view, w->request->owner))
 		return find_own(e, w, deadline, grant);
 	if (w->request->wait)
-		read_queue(e, w, answer);
+		read_queue(e, w, answer, 3);
 	return LEASERUN_HELD;
 }
 
@@ -329,6 +341,34 @@ look_first(struct etcd *e, struct etcdwait *w)
 	return result;
 }
 
+/*
+ * Somebody in front of us is gone, and most often has the name: a look costs
+ * the store less than a try.  HELD: it was no use to try.
+ */
+static enum leaserun_result
+look_again(struct etcd *e, struct etcdwait *w)
+{
+	const char *name = w->request->name, *owner = w->request->owner;
+	json_t *ops = json_array(), *request, *answer = NULL;
+	enum leaserun_result result;
+
+	etcdkeys_add_look(e, ops, name);
+	add_look_at_queue(e, ops, name, owner);
+	request = etcdjson_txn(json_array(), ops, NULL);
+	result = etcdcall(e, "/v3/kv/txn", request, attempt_deadline(e, w),
+	    &answer, NULL);
+	json_decref(request);
+	if (result != LEASERUN_OK)
+		return result;
+	etcdview_clear(w->view);
+	result = etcdview_read(e, w->view, name, answer, 0);
+	if (result == LEASERUN_OK && read_queue(e, w, answer, 2) &&
+	    etcdwait_is_blocked(w) && !etcdview_is_held_by(w->view, owner))
+		result = LEASERUN_HELD;
+	json_decref(answer);
+	return result;
+}
+
 /* A short outage is no reason to give up a place. */
 static enum leaserun_result
 ride_out(struct etcd *e, const struct etcdwait *w, int64_t *since)
@@ -361,7 +401,10 @@ take(struct etcd *e, struct etcdwait *w, struct leaserun_grant *grant)
 	if (result != LEASERUN_OK)
 		return result;
 	for (;;) {
-		result = try_once(e, w, attempt_deadline(e, w), grant);
+		if (w->is_nearer && w->request->once_key == NULL)
+			result = look_again(e, w);
+		if (result == LEASERUN_OK)
+			result = try_once(e, w, attempt_deadline(e, w), grant);
 		if (result == LEASERUN_UNAVAILABLE) {
 			result = ride_out(e, w, &since);
 			if (result != LEASERUN_OK)
@@ -371,7 +414,8 @@ take(struct etcd *e, struct etcdwait *w, struct leaserun_grant *grant)
 		if (result != LEASERUN_HELD)
 			return result;
 		since = INT64_MAX;
-		result = etcdwait_tell(e, w, true, attempt_deadline(e, w));
+		/* How long it lasts is worth a request only once. */
+		result = etcdwait_tell(e, w, !w->told, attempt_deadline(e, w));
 		if (result == LEASERUN_OK && (!w->request->wait ||
 		    e->host->now() >= w->deadline))
 			result = LEASERUN_HELD;
@@ -415,6 +459,8 @@ etcdtake_acquire(void *self, const struct leaserun_request *request,
 	memset(&view, 0, sizeof(view));
 	etcdgrip_use(e, request->name, request->owner);
 	result = take(e, &w, &out);
+	if (e->http != NULL)
+		etcdhttp_close(e->http);
 	if (result != LEASERUN_OK && result != LEASERUN_INTERRUPTED &&
 	    result != LEASERUN_UNAVAILABLE && leave(e) != LEASERUN_OK)
 		e->host->debug(e->host, "a place in the queue runs out by "

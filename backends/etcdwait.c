@@ -70,7 +70,8 @@ open_watch(struct etcd *e, const struct etcdwait *w)
 	request = json_pack("{s:{s:o, s:o, s:o}}", "create_request", "key",
 	    etcdjson_bytes(key), "range_end", etcdjson_bytes(end),
 	    "start_revision", etcdjson_number(w->view->revision + 1));
-	result = etcdcall_stream(e, "/v3/watch", request);
+	result = etcdcall_stream(e, "/v3/watch", request,
+	    e->host->now() + w->request->answer_ns);
 	json_decref(request);
 	return result;
 }
@@ -174,16 +175,16 @@ pause_broken(struct etcd *e, struct etcdwait *w)
 
 /* When to try, now that the name is free. */
 static int64_t
-turn_at(const struct etcd *e, const struct etcdwait *w)
+turn_at(const struct etcd *e, const struct etcdwait *w, int64_t now)
 {
 	int64_t jitter = STEP_NS;
 
 	if (w->place == 0)
-		return e->host->now();
+		return now;
 	/* A look found it free, and nobody in front takes it. */
 	if (w->place >= ETCDWAIT_NEAR)
 		jitter = FAR_NS;
-	return e->host->now() + w->place * STEP_NS +
+	return now + w->place * STEP_NS +
 	    (int64_t)e->host->random((uint64_t)jitter);
 }
 
@@ -284,7 +285,7 @@ wait_watching(struct etcd *e, struct etcdwait *w)
 			try_at = INT64_MAX;
 			result = etcdwait_tell(e, w, false, now);
 		} else if (try_at == INT64_MAX)
-			try_at = turn_at(e, w);
+			try_at = turn_at(e, w, now);
 		if (result != LEASERUN_OK || now >= try_at)
 			return result;
 		if (now >= w->deadline)
@@ -301,9 +302,6 @@ etcdwait_turn(struct etcd *e, struct etcdwait *w)
 	enum leaserun_result result;
 
 	w->is_nearer = false;
-	if ((result = open_watch(e, w)) != LEASERUN_OK)
-		return result;
-	result = wait_watching(e, w);
-	etcdhttp_close(e->http);
-	return result;
+	result = open_watch(e, w);
+	return result == LEASERUN_OK ? wait_watching(e, w) : result;
 }

@@ -38,7 +38,9 @@ enum leaserun_result etcdwait_tell(struct etcd *, struct etcdwait *, bool ask,
 
 /*
  * Waits.  OK: it is our turn to try.  HELD: the deadline came, or we are not
- * to wait for this holder.  INTERRUPTED, UNAVAILABLE.
+ * to wait for this holder.  INTERRUPTED, UNAVAILABLE.  The watch stays open, so
+ * that its end does not hold up what is done next: it is for the caller to
+ * close, in the end.
  */
 enum leaserun_result etcdwait_turn(struct etcd *, struct etcdwait *);
 

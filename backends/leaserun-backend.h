@@ -3,8 +3,9 @@
  *
  * A backend is one struct of functions.  The file backend is part of the
  * program; every other one is a shared object in the module directory, named
- * after its URL scheme (etcd.so serves etcd:// and whatever else is installed
- * under a link to it), that exports exactly one symbol: leaserun_backend.
+ * after its URL scheme (postgres.so serves postgres:// and whatever else is
+ * installed under a link to it), that exports exactly one symbol:
+ * leaserun_backend.
  *
  * A backend runs in the keeper process only, in one thread.  It may block as
  * long as the deadline it was given, it may be killed or stopped at any

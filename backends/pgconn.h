@@ -9,8 +9,8 @@
 #include <libpq-fe.h>
 
 #include "leaserun-backend.h"
-#include "pgresolve.h"
 #include "pgurl.h"
+#include "resolve.h"
 
 #define PGCONN_STATE_SIZE	6	/* SQLSTATE */
 /* A last try that had no more time says less than the one before it. */
@@ -20,7 +20,7 @@ struct pgconn {
 	const struct leaserun_host *host;
 	const struct pgurl *url;
 	PGconn		*pg;		/* owned; NULL: not connected */
-	struct pgresolve found[PGURL_HOSTS];
+	struct resolve found[PGURL_HOSTS];
 	bool		 is_stale[PGURL_HOSTS];	/* look it up again */
 	unsigned int	 turn;		/* the host to try next */
 	int64_t		 answer_ns;	/* the longest silence */

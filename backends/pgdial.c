@@ -253,13 +253,16 @@ static enum leaserun_result
 look_up(struct pgconn *c, unsigned int i, int64_t deadline)
 {
 	enum leaserun_result result;
+	char why[RESOLVE_WHY_SIZE];
 
 	if (c->found[i].n > 0 && !c->is_stale[i])
 		return LEASERUN_OK;
-	result = pgresolve(c->host, c->url->hosts[i].name, deadline,
-	    &c->found[i]);
+	result = resolve(c->host, c->url->hosts[i].name, deadline,
+	    &c->found[i], why);
 	if (result == LEASERUN_OK)
 		c->is_stale[i] = false;
+	else if (result == LEASERUN_UNAVAILABLE)
+		c->host->error(c->host, "%s", why);
 	/* An old address is better than none. */
 	return result == LEASERUN_UNAVAILABLE && c->found[i].n > 0 ?
 	    LEASERUN_OK : result;
@@ -267,9 +270,9 @@ look_up(struct pgconn *c, unsigned int i, int64_t deadline)
 
 /* The one that answered is the first to be tried next time. */
 static void
-prefer(struct pgresolve *found, unsigned int a)
+prefer(struct resolve *found, unsigned int a)
 {
-	char address[PGRESOLVE_SIZE];
+	char address[RESOLVE_SIZE];
 
 	memcpy(address, found->addresses[a], sizeof(address));
 	memmove(found->addresses[1], found->addresses[0],
@@ -281,7 +284,7 @@ static enum leaserun_result
 connect_host(struct pgconn *c, unsigned int i, int64_t deadline)
 {
 	const struct pgurl_host *h = &c->url->hosts[i];
-	struct pgresolve *found = &c->found[i];
+	struct resolve *found = &c->found[i];
 	enum leaserun_result result;
 	unsigned int a;
 
@@ -290,7 +293,7 @@ connect_host(struct pgconn *c, unsigned int i, int64_t deadline)
 		return LEASERUN_DENIED;
 	}
 	if (h->address != NULL || h->name == NULL ||
-	    pgresolve_is_literal(h->name))
+	    resolve_is_literal(h->name))
 		return connect_address(c, h, h->address, deadline);
 	result = look_up(c, i, share(c, deadline, 2));
 	if (result != LEASERUN_OK)

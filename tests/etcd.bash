@@ -3,13 +3,12 @@
 # a folder of its own below the test's.
 
 : "${builddir:=$BATS_TEST_DIRNAME/..}"
-RELAY=$builddir/tests/wire
 
-# modules FOLDER: both kinds, where the program finds them.
+# modules FOLDER: all of them, where the program finds them.
 modules() {
 	mkdir -p "$1"
-	ln -sf "$MODULES/fake.so" "$builddir/backends/.libs/etcd.so" "$1"
-	ln -sf etcd.so "$1/etcds.so"
+	ln -sf "$MODULES/fake.so" "$builddir/backends/.libs/etcd.so" \
+	    "$builddir/backends/.libs/etcds.so" "$1"
 }
 
 # Below those that the kernel gives to clients.
@@ -31,19 +30,18 @@ etcd_is_up_or_gone() {
 }
 
 # etcd_run FOLDER [OPTION]...: starts it again with the same ports, $etcd_pid.
-# 0 when it answers.  To look at a password is cheap.
+# 0 when it answers.  Passwords cost it little, since a test asks often.
 etcd_run() {
 	local dir=$1 peer=$((etcd_port + 1))
 	local url=$scheme://127.0.0.1:$etcd_port
 
 	shift
 	env -u ETCDCTL_API etcd --name one --data-dir "$dir/data" \
-	    --bcrypt-cost 4 \
 	    --listen-client-urls "$url" --advertise-client-urls "$url" \
 	    --listen-peer-urls "http://127.0.0.1:$peer" \
 	    --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
-	    --initial-cluster "one=http://127.0.0.1:$peer" "$@" \
-	    >>"$dir/log" 2>&1 3>&- &
+	    --initial-cluster "one=http://127.0.0.1:$peer" --bcrypt-cost 4 \
+	    "$@" >>"$dir/log" 2>&1 3>&- &
 	etcd_pid=$!
 	bg_pids+=("$etcd_pid")
 	wait_until 20 etcd_is_up_or_gone
@@ -93,7 +91,7 @@ use() {
 
 # relay_start PORT: in front of it, with orders in the file `relay', $relay_port.
 relay_start() {
-	bg "$RELAY" "$1" "$BATS_TEST_TMPDIR/relay"
+	bg "$builddir/tests/relay" relay.port relay relay.log "$1"
 	relay_pid=$!
 	wait_until 10 test -s relay.port
 	relay_port=$(cat relay.port)

@@ -274,6 +274,54 @@ ends() {
 	assert_order out.a 2
 }
 
+# recorded NAME: that `today' is done for it, and by how many.
+recorded() {
+	run_tool 0 status --once --json "$1" >/dev/null
+	grep -c '"key": "today"' <<<"$stdout"
+}
+
+some_wait() {
+	grep -q 'cannot record that it is done' err.?
+}
+
+@test "--once: the leader is killed while it is recorded: once, or 74" {
+	local -A first=() second=()
+	local name status runs
+
+	for name in a b c d e; do
+		bg "$LEASERUN" run "${opts[@]}" --once today "$name" -- \
+		    sh -c 'echo >>"ran.$0"; until [ -e go ]; do
+			sleep 0.02; done' "$name" 2>"err.$name"
+		first[$name]=$!
+		wait_until 20 test -s "ran.$name"
+		bg "$LEASERUN" run -v -w 100s "${opts[@]}" --once today \
+		    "$name" -- sh -c 'echo >>"ran.$0"' "$name" 2>"wait.$name"
+		second[$name]=$!
+		wait_until 20 grep -q 'held by' "wait.$name"
+	done
+	# No election before somebody has tried without success.
+	kill -STOP "${member[${followers[0]}]}"
+	touch go
+	kill -KILL "${member[$leader]}"
+	wait_until 30 some_wait
+	kill -CONT "${member[${followers[0]}]}"
+	for name in a b c d e; do
+		wait_until 60 is_gone "${first[$name]}"
+		status=0
+		wait "${first[$name]}" || status=$?
+		wait_until 60 is_gone "${second[$name]}"
+		wait "${second[$name]}"
+		runs=$(wc -l <"ran.$name")
+		echo "$name: status $status, run $runs times"
+		[ "$status" -eq 0 ] || [ "$status" -eq 74 ]
+		# Only what is not known to be recorded may be run again.
+		[ "$status" -eq 74 ] || assert_equal "$runs" 1
+		assert_equal "$(recorded "$name")" 1
+		run_tool 0 run "${opts[@]}" --once today "$name" touch again
+		[ ! -e again ]
+	done
+}
+
 @test "a member that is cut off and frozen ones are passed over" {
 	cut_off "${followers[0]}"
 	for _ in 1 2 3 4; do

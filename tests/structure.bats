@@ -56,8 +56,9 @@ allowed() {
 	backends/file*.[ch]) echo "file*.h leaserun-backend.h" \
 	    "../src/record.h" ;;
 	backends/pg*.[ch] | backends/postgres.[ch])
-		echo "pg*.h postgres.h leaserun-backend.h" ;;
-	backends/etcd*.[ch]) echo "etcd*.h leaserun-backend.h" ;;
+		echo "pg*.h postgres.h resolve.h leaserun-backend.h" ;;
+	backends/etcd*.[ch]) echo "etcd*.h resolve.h leaserun-backend.h" ;;
+	backends/resolve.[ch]) echo "resolve.h leaserun-backend.h" ;;
 	backends/*.[ch]) echo "leaserun-backend.h" ;;
 	*) return 1 ;;
 	esac
@@ -136,6 +137,21 @@ modules() {
 	file_has dynamic NEEDED
 	run grep -E 'NEEDED.*lib(curl|pq)' dynamic
 	assert_equal "$output" ""
+}
+
+@test "a library is linked to those modules only that need it" {
+	local module
+
+	for module in $(modules); do
+		readelf -d "$module" >dynamic
+		file_has dynamic NEEDED
+		case $module in
+		*/etcds.so) run grep -E 'NEEDED.*libpq' dynamic ;;
+		*/postgres*.so) run grep -E 'NEEDED.*libcurl' dynamic ;;
+		*) run grep -E 'NEEDED.*lib(curl|pq)' dynamic ;;
+		esac
+		assert_equal "$module: $output" "$module: "
+	done
 }
 
 @test "a module exports leaserun_backend and nothing else" {

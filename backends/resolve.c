@@ -16,16 +16,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pgresolve.h"
+#include "resolve.h"
 
 /* What the process reports: addresses, or why there are none. */
 struct report {
-	struct pgresolve found;
+	struct resolve found;
 	int		 error;		/* of getaddrinfo() */
 };
 
 bool
-pgresolve_is_literal(const char *name)
+resolve_is_literal(const char *name)
 {
 	struct in6_addr address;
 
@@ -39,16 +39,16 @@ lookup(const char *name, int to, pid_t parent)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list = NULL;
 	struct report report = { .error = 0 };
-	struct pgresolve *found = &report.found;
+	struct resolve *found = &report.found;
 	const struct addrinfo *ai;
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1 || getppid() != parent)
 		_exit(1);
 	report.error = getaddrinfo(name, NULL, &hints, &list);
 	for (ai = report.error == 0 ? list : NULL;
-	    ai != NULL && found->n < PGRESOLVE_MAX; ai = ai->ai_next) {
+	    ai != NULL && found->n < RESOLVE_MAX; ai = ai->ai_next) {
 		if (getnameinfo(ai->ai_addr, ai->ai_addrlen,
-		    found->addresses[found->n], PGRESOLVE_SIZE, NULL, 0,
+		    found->addresses[found->n], RESOLVE_SIZE, NULL, 0,
 		    NI_NUMERICHOST) == 0)
 			found->n++;
 	}
@@ -87,18 +87,18 @@ lookup_end(pid_t child)
 
 /* The report fits into a pipe, so it comes whole or not at all. */
 static enum leaserun_result
-read_report(const struct leaserun_host *host, const char *name, int from,
-    struct pgresolve *found)
+read_report(const char *name, int from, struct resolve *found, char *why)
 {
 	struct report report;
 
 	if (read(from, &report, sizeof(report)) != (ssize_t)sizeof(report)) {
-		host->error(host, "the lookup of host '%s' failed", name);
+		snprintf(why, RESOLVE_WHY_SIZE, "the lookup of host '%s' "
+		    "failed", name);
 		return LEASERUN_UNAVAILABLE;
 	}
 	if (report.error != 0 || report.found.n == 0) {
-		host->error(host, "cannot look up host '%s': %s", name,
-		    report.error == 0 ? "no address" :
+		snprintf(why, RESOLVE_WHY_SIZE, "cannot look up host '%s': %s",
+		    name, report.error == 0 ? "no address" :
 		    gai_strerror(report.error));
 		return LEASERUN_UNAVAILABLE;
 	}
@@ -107,8 +107,8 @@ read_report(const struct leaserun_host *host, const char *name, int from,
 }
 
 enum leaserun_result
-pgresolve(const struct leaserun_host *host, const char *name, int64_t deadline,
-    struct pgresolve *found)
+resolve(const struct leaserun_host *host, const char *name, int64_t deadline,
+    struct resolve *found, char why[RESOLVE_WHY_SIZE])
 {
 	struct pollfd pfd = { .events = POLLIN };
 	enum leaserun_result result;
@@ -116,26 +116,26 @@ pgresolve(const struct leaserun_host *host, const char *name, int64_t deadline,
 	pid_t child;
 
 	if (pipe2(ends, O_CLOEXEC) == -1) {
-		host->error(host, "cannot look up host '%s': %s", name,
-		    strerror(errno));
+		snprintf(why, RESOLVE_WHY_SIZE, "cannot look up host '%s': %s",
+		    name, strerror(errno));
 		return LEASERUN_UNAVAILABLE;
 	}
 	child = lookup_start(name, ends[1]);
 	close(ends[1]);
 	if (child == -1) {
-		host->error(host, "cannot look up host '%s': no process: %s",
-		    name, strerror(errno));
+		snprintf(why, RESOLVE_WHY_SIZE, "cannot look up host '%s': no "
+		    "process: %s", name, strerror(errno));
 		close(ends[0]);
 		return LEASERUN_UNAVAILABLE;
 	}
 	pfd.fd = ends[0];
 	result = host->wait(host, &pfd, 1, deadline);
 	if (result == LEASERUN_OK && pfd.revents == 0) {
-		host->error(host, "the lookup of host '%s' takes too long; "
-		    "look at the name server", name);
+		snprintf(why, RESOLVE_WHY_SIZE, "the lookup of host '%s' takes "
+		    "too long; look at the name server", name);
 		result = LEASERUN_UNAVAILABLE;
 	} else if (result == LEASERUN_OK)
-		result = read_report(host, name, ends[0], found);
+		result = read_report(name, ends[0], found, why);
 	lookup_end(child);
 	close(ends[0]);
 	return result;
