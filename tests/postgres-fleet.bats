@@ -85,21 +85,62 @@ both_hosts() {
 	[ "$(tail -n 1 tokens)" -gt $((1 << 44)) ]
 }
 
-@test "a standby whose replay is paused, promoted: higher tokens" {
+# The standby gets what it replicates through a network that can fail.
+standby_behind_relay() {
+	relay_set pass
+	relay_start
+	echo "primary_conninfo = 'host=127.0.0.1 port=$RELAYPORT user=postgres'" \
+	    >>"$STANDBY/postgresql.auto.conf"
+}
+
+nobody_receives() {
+	[ "$(sql 'SELECT count(*) FROM pg_stat_replication')" = 0 ]
+}
+
+has_received() {
+	[ "$(on_standby sql "SELECT pg_last_wal_receive_lsn() >=
+	    '$(sql 'SELECT pg_current_wal_lsn()')'")" = t ]
+}
+
+# write_as TOKEN LINE: what the resource takes, or 75.
+write_as() {
+	"$LEASERUN" fence --token "$1" resource -- sh -c "echo $2 >>resource"
+}
+
+@test "a standby that was paused and cut off, promoted: the fence knows the new" {
 	pg_setup
 	token known >tokens
 	standby_make
+	standby_behind_relay
 	on_standby pg_start
 	wait_until 20 has_replayed
 	on_standby sql 'SELECT pg_wal_replay_pause()'
+	# These it has, but has not replayed.
 	token known >>tokens
 	token known >>tokens
+	wait_until 20 has_received
+	relay_set close
+	wait_until 20 nobody_receives
+	# And these it never gets; the last one of them still is held.
+	token known >>tokens
+	token known >>tokens
+	bg "$LEASERUN" run -t 60s known -- sh -c '
+		echo "$LEASERUN_FENCE_TOKEN" >>tokens
+		"$LEASERUN" fence resource -- sh -c "echo old >>resource"
+		echo >held
+		exec sleep 1000'
+	wait_until 20 test -e held
 	pg_stop KILL
-	on_standby sql 'SELECT pg_promote()'
+	on_standby sql 'SELECT pg_promote()' >/dev/null
 	LEASERUN_BACKEND=$(both_hosts)
 	token known >>tokens
-	token known >>tokens
 	assert_rising tokens
+	assert_equal "$(wc -l <tokens)" 7
+	# The new holder may write, and the old one no longer.
+	old=$(sed -n 6p tokens)
+	write_as "$(tail -n 1 tokens)" new
+	run_tool 75 fence --token "$old" resource -- sh -c 'echo late >>resource'
+	assert_equal "$(tr '\n' ' ' <resource)" 'old new '
 }
 
 @test "the job outlives a failover that lost nothing" {
