@@ -139,6 +139,57 @@ relay_set() {
 	mv relay.control.new relay.control
 }
 
+# PgBouncer in transaction mode with its reset query empty, in front of the
+# server of PGPORT; POOLPORT is its port.
+pooler_start() {
+	POOLPORT=$(free_port)
+	mkdir pooler
+	cat >pooler/pooler.ini <<-END
+		[databases]
+		postgres = host=127.0.0.1 port=$PGPORT
+		[pgbouncer]
+		listen_addr = 127.0.0.1
+		listen_port = $POOLPORT
+		unix_socket_dir =
+		auth_type = any
+		auth_file = $PWD/pooler/users
+		logfile = $PWD/pooler/log
+		pool_mode = transaction
+		server_reset_query =
+		default_pool_size = ${1-5}
+		max_client_conn = 1000
+	END
+	echo '"postgres" ""' >pooler/users
+	sed -i 's/^postgres = .*/& user=postgres/' pooler/pooler.ini
+	if [ "$(id -u)" -eq 0 ]; then
+		chown -R postgres pooler
+	fi
+	(cd / && exec 3>&- && as_postgres "$(command -v pgbouncer ||
+	    echo /usr/sbin/pgbouncer)" "$BATS_TEST_TMPDIR/pooler/pooler.ini") \
+	    >>server.log 2>&1 &
+	bg_pids+=("$!")
+	export LEASERUN_BACKEND=postgres://postgres@127.0.0.1:$POOLPORT/postgres
+	wait_until 20 "$LEASERUN" status
+}
+
+# What a resource does that remembers the highest token: its file holds all
+# that it accepted, in order.
+assert_rising() {
+	sort -n "$1" | uniq >rising
+	cmp rising "$1" || fail "tokens did not rise: $(tr '\n' ' ' <"$1")"
+}
+
+# wait_all PID...: every exit status, one a line.
+wait_all() {
+	local pid status
+
+	for pid; do
+		status=0
+		wait "$pid" || status=$?
+		echo "$status"
+	done
+}
+
 # For contract.bats.
 contract_store() {
 	BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR

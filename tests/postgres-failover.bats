@@ -1,0 +1,175 @@
+# Postgres with a standby that takes over, and what stands in front of the two.
+
+load helpers
+load postgres
+
+# token NAME: of a run of its own.
+token() {
+	run_tool 0 run "$1" -- sh -c 'echo "$LEASERUN_FENCE_TOKEN"' >&2
+	echo "$stdout"
+}
+
+# --- Promotion ---
+
+# A standby of the server that runs; STANDBY is its folder, STANDBYPORT its port.
+standby_make() {
+	STANDBY=$BATS_TEST_TMPDIR/standby
+	STANDBYPORT=$(free_port)
+	# Where its user may make it.
+	install -d -m 700 "$STANDBY"
+	[ "$(id -u)" -ne 0 ] || chown postgres "$STANDBY"
+	(cd / && as_postgres "$PGBIN/pg_basebackup" -h "$PGDIR" -p "$PGPORT" \
+	    -U postgres -D "$STANDBY" -R -c fast) || return
+	printf '%s\n' "port = $STANDBYPORT" \
+	    "unix_socket_directories = '$STANDBY'" \
+	    >>"$STANDBY/postgresql.auto.conf"
+}
+
+# on_standby COMMAND...: with the standby in the place of the server.
+on_standby() {
+	PGDIR=$STANDBY PGPORT=$STANDBYPORT "$@"
+}
+
+has_replayed() {
+	[ "$(sql "SELECT count(*) FROM pg_stat_replication
+	    WHERE replay_lsn = pg_current_wal_lsn()")" = 1 ]
+}
+
+both_hosts() {
+	echo "postgres://postgres@127.0.0.1:$PGPORT,127.0.0.1:$STANDBYPORT/postgres"
+}
+
+@test "a promoted standby that lost grants gives higher tokens" {
+	pg_setup
+	token known >tokens
+	standby_make
+	on_standby pg_start
+	wait_until 20 has_replayed
+	on_standby pg_stop
+	# The standby sees none of this.
+	for _ in 1 2 3 4 5; do
+		token known >>tokens
+	done
+	token unknown >others
+	pg_stop KILL
+	on_standby pg_start
+	on_standby sql 'SELECT pg_promote()'
+	LEASERUN_BACKEND=$(both_hosts)
+	token known >>tokens
+	token known >>tokens
+	token unknown >>others
+	assert_rising tokens
+	assert_rising others
+	# Nor do they fall when somebody deletes the rows.
+	on_standby sql 'DELETE FROM leaserun'
+	token known >>tokens
+	token unknown >>others
+	assert_rising tokens
+	assert_rising others
+	# What is not the fence's: the step is known, and the same for all.
+	[ "$(tail -n 1 tokens)" -gt $((1 << 44)) ]
+}
+
+# The standby gets what it replicates through a network that can fail.
+standby_behind_relay() {
+	relay_set pass
+	relay_start
+	echo "primary_conninfo = 'host=127.0.0.1 port=$RELAYPORT user=postgres'" \
+	    >>"$STANDBY/postgresql.auto.conf"
+}
+
+nobody_receives() {
+	[ "$(sql 'SELECT count(*) FROM pg_stat_replication')" = 0 ]
+}
+
+has_received() {
+	[ "$(on_standby sql "SELECT pg_last_wal_receive_lsn() >=
+	    '$(sql 'SELECT pg_current_wal_lsn()')'")" = t ]
+}
+
+# write_as TOKEN LINE: what the resource takes, or 75.
+write_as() {
+	"$LEASERUN" fence --token "$1" resource -- sh -c "echo $2 >>resource"
+}
+
+@test "a standby that was paused and cut off, promoted: the fence knows the new" {
+	pg_setup
+	token known >tokens
+	standby_make
+	standby_behind_relay
+	on_standby pg_start
+	wait_until 20 has_replayed
+	on_standby sql 'SELECT pg_wal_replay_pause()'
+	# These it has, but has not replayed.
+	token known >>tokens
+	token known >>tokens
+	wait_until 20 has_received
+	relay_set close
+	wait_until 20 nobody_receives
+	# And these it never gets; the last one of them still is held.
+	token known >>tokens
+	token known >>tokens
+	bg "$LEASERUN" run -t 60s known -- sh -c '
+		echo "$LEASERUN_FENCE_TOKEN" >>tokens
+		"$LEASERUN" fence resource -- sh -c "echo old >>resource"
+		echo >held
+		exec sleep 1000'
+	wait_until 20 test -e held
+	pg_stop KILL
+	on_standby sql 'SELECT pg_promote()' >/dev/null
+	LEASERUN_BACKEND=$(both_hosts)
+	token known >>tokens
+	assert_rising tokens
+	assert_equal "$(wc -l <tokens)" 7
+	# The new holder may write, and the old one no longer.
+	old=$(sed -n 6p tokens)
+	write_as "$(tail -n 1 tokens)" new
+	run_tool 75 fence --token "$old" resource -- sh -c 'echo late >>resource'
+	assert_equal "$(tr '\n' ' ' <resource)" 'old new '
+}
+
+@test "the job outlives a failover that lost nothing" {
+	pg_setup
+	standby_make
+	on_standby pg_start
+	LEASERUN_BACKEND=$(both_hosts)
+	bg "$LEASERUN" run -t 20s -r 300ms -g 300ms --connect-timeout 20s job \
+	    -- sh -c 'echo $LEASERUN_FENCE_TOKEN >started; read -r _ <go' \
+	    2>first
+	first=$!
+	mkfifo go
+	wait_until 20 test -s started
+	wait_until 20 has_replayed
+	pg_stop QUIT
+	on_standby sql 'SELECT pg_promote()'
+	before=$(on_standby sql "SELECT renewed_at FROM leaserun")
+	wait_until 20 renewed_since "$before"
+	wait_until 20 file_has first 'renewed again'
+	timeout 10 sh -c 'echo >go'
+	assert_ends 0 "$first"
+	assert_equal "$(on_standby sql 'SELECT token FROM leaserun')" \
+	    "$(cat started)"
+}
+
+renewed_since() {
+	[ "$(on_standby sql "SELECT renewed_at > '$1' FROM leaserun")" = t ]
+}
+
+@test "the job of a grant that the failover lost is ended" {
+	pg_setup
+	standby_make
+	on_standby pg_start
+	wait_until 20 has_replayed
+	on_standby pg_stop
+	LEASERUN_BACKEND=$(both_hosts)
+	bg "$LEASERUN" run -t 20s -r 300ms -g 300ms job -- \
+	    sh -c 'echo $LEASERUN_FENCE_TOKEN >started; exec sleep 1000' 2>first
+	first=$!
+	wait_until 20 test -s started
+	pg_stop QUIT
+	on_standby pg_start
+	on_standby sql 'SELECT pg_promote()'
+	assert_ends 79 "$first"
+	file_has first 'is lost'
+	[ "$(token job)" -gt "$(cat started)" ]
+}
