@@ -70,19 +70,16 @@ pooled() {
 @test "nothing of ours stays in the sessions of a pooler" {
 	local parameter
 
-	pg_setup
+	pg_setup 'synchronous_commit = off'
 	pooler_start 1
 	parameters() {
 		for parameter in statement_timeout lock_timeout row_security \
 		    synchronous_commit transaction_isolation; do
-			PGDIR=127.0.0.1 PGPORT=$POOLPORT sql "SHOW $parameter"
+			sql "SHOW $parameter"
 		done
-		PGDIR=127.0.0.1 PGPORT=$POOLPORT \
-		    sql 'SELECT count(*) FROM pg_listening_channels()'
-		PGDIR=127.0.0.1 PGPORT=$POOLPORT \
-		    sql 'SELECT count(*) FROM pg_prepared_statements'
+		sql 'SELECT count(*) FROM pg_listening_channels()'
+		sql 'SELECT count(*) FROM pg_prepared_statements'
 	}
-	parameters >before
 	run_tool 0 run job -- true
 	run_tool 0 run --once key job -- true
 	run_tool 0 status
@@ -93,8 +90,10 @@ pooled() {
 	run_tool 75 run -w 1s job true
 	run_tool 0 revoke --wait 20s job
 	assert_ends 79 "$first"
-	parameters >after
-	diff before after
+	# As in a session that nobody had before.
+	parameters >new
+	PGDIR=127.0.0.1 PGPORT=$POOLPORT parameters >pooled
+	diff new pooled
 }
 
 @test "through a pooler a waiter gets the lease, and never listens" {
