@@ -790,6 +790,72 @@ connected() {
 	assert_contains "$(cat first)" "transaction of server process $locker;"
 }
 
+# lock_for_good SQL: by one more session that nobody sees to.
+lock_for_good() {
+	bg psql -XAtq -h "$PGDIR" -p "$PGPORT" -U postgres -d postgres \
+	    -c "BEGIN; $1; SELECT pg_sleep(600)"
+}
+
+sleepers() {
+	[ "$(sql "SELECT count(*) FROM pg_stat_activity
+	    WHERE wait_event = 'PgSleep' AND query LIKE '% $T %'")" = "$1" ]
+}
+
+# What the last warning says is to be done.
+advice() {
+	sed -n 's/.*; to end that: \([^"]*\)$/\1/p' first | tail -n 1
+}
+
+@test "a row locked by two: the warning names both, and how to end them" {
+	first -t 10s -- tree
+	wait_until 10 ticking 4
+	lock_for_good "SELECT 1 FROM $T WHERE name = 'job' FOR SHARE"
+	lock_for_good "SELECT 1 FROM $T WHERE name = 'job' FOR SHARE"
+	wait_until 10 sleepers 2
+	wait_until 10 grep -qE "locked by the transaction of server process \
+[0-9]+ and the transaction of server process [0-9]+;" first
+	sql "$(advice)"
+	wait_until 10 sleepers 0
+	wait_until 10 file_has first "renewed again"
+	assert_equal "$(lines term)" 0
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_free_now
+}
+
+@test "a row that two refer to: nobody is in the way" {
+	first -t 10s -- tree
+	wait_until 10 ticking 4
+	lock_for_good "SELECT 1 FROM $T WHERE name = 'job' FOR KEY SHARE"
+	lock_for_good "SELECT 1 FROM $T WHERE name = 'job' FOR KEY SHARE"
+	wait_until 10 sleepers 2
+	for _ in 1 2 3; do
+		wait_until 10 renewed_since "$(row renewed_at)"
+	done
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_equal "$(cat first)" ""
+	assert_free_now
+}
+
+@test "a row locked by a prepared transaction: the warning says which" {
+	own_server 'max_prepared_transactions = 5'
+	first -t 10s -- tree
+	wait_until 10 ticking 4
+	sql "BEGIN; SELECT 1 FROM $T WHERE name = 'job' FOR UPDATE;
+	    PREPARE TRANSACTION 'it''s forgotten'" >/dev/null
+	wait_until 10 file_has first \
+	    "locked by the prepared transaction 'it''s forgotten';"
+	sql "$(advice)"
+	wait_until 10 file_has first "renewed again"
+	sql "BEGIN; LOCK TABLE $T; PREPARE TRANSACTION 'table'"
+	wait_until 10 file_has first "locked by the prepared transaction 'table';"
+	sql "$(advice)"
+	wait_until 10 renewed_since "$(row renewed_at)"
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+}
+
 @test "a locked table: the warning names the process" {
 	first -t 8s -- tree
 	wait_until 10 ticking 4

@@ -124,12 +124,13 @@ pg_setup() {
 	"$LEASERUN" init >/dev/null
 }
 
-# Puts a network that can fail (tests/relay.c) in front of the server; RELAYPORT
-# is its end.  relay_set WORD... tells it what to do.
+# relay_start [PORT...]: puts a network that can fail (tests/relay.c) in front of
+# the server, or of those; RELAYPORT is its end.  relay_set WORD... tells it what
+# to do.
 relay_start() {
 	rm -f relay.port
 	bg "$builddir/tests/relay" relay.port relay.control relay.log \
-	    "${1-$PGPORT}"
+	    "${@-$PGPORT}"
 	wait_until 20 test -s relay.port || return
 	RELAYPORT=$(cat relay.port)
 }

@@ -1,8 +1,9 @@
 /*
  * A network that can be told to fail.  Forwards TCP connections to a server on
- * the loopback; its port is written to PORTFILE.
+ * the loopback, or to several in turn, as a proxy does; its port is written to
+ * PORTFILE.
  *
- *	relay PORTFILE CONTROL LOG SERVERPORT
+ *	relay PORTFILE CONTROL LOG SERVERPORT...
  *
  * CONTROL is read again before each step; it holds one of
  *	pass			(also without a file)
@@ -14,6 +15,10 @@
  *	lose TEXT		a request that contains TEXT is forwarded, and
  *				when its answer comes the connection is reset
  *	lose-once TEXT		the first of those
+ *	forget MS		what was idle for so long is never forwarded
+ *				again, nor closed; new connections work
+ *	forget-at TEXT		the same for a connection from the request on
+ *				that contains TEXT
  * LOG gets a line for each connection that was treated so.
  */
 #include <sys/socket.h>
@@ -35,10 +40,11 @@
 #define CHUNK	65536
 #define TICK_MS	5
 
-enum mode { PASS, STALL, DROP, CLOSE, RESET, DELAY, LOSE, LOSE_ONCE };
+enum mode { PASS, STALL, DROP, CLOSE, RESET, DELAY, LOSE, LOSE_ONCE, FORGET,
+    FORGET_AT };
 
 static const char *const words[] = { "pass", "stall", "drop", "close", "reset",
-    "delay", "lose", "lose-once" };
+    "delay", "lose", "lose-once", "forget", "forget-at" };
 
 /* One direction; `data' waits until `due'. */
 struct way {
@@ -51,6 +57,8 @@ struct way {
 struct pair {
 	struct way	 out, back;	/* out.from is the client */
 	bool		 doomed;	/* its next answer is lost */
+	bool		 forgotten;	/* by the network */
+	int64_t		 used_ms;	/* something went through it */
 };
 
 static struct pair pairs[PAIRS];
@@ -59,6 +67,8 @@ static const char *control_path, *log_path;
 static enum mode mode;
 static char argument[256];
 static bool lost_once;
+static char **server_ports;
+static int nservers, turn;
 
 static void
 die(const char *what)
@@ -164,7 +174,7 @@ end(struct pair *p, bool reset)
 }
 
 static void
-welcome(int listener, int port)
+welcome(int listener)
 {
 	struct pair *p = &pairs[npairs];
 	int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC), server;
@@ -172,7 +182,7 @@ welcome(int listener, int port)
 	if (client == -1)
 		return;
 	server = npairs == PAIRS || mode == CLOSE || mode == RESET ? -1 :
-	    socket_to(port);
+	    socket_to(atoi(server_ports[turn++ % nservers]));
 	if (server == -1) {
 		close(client);
 		return;
@@ -180,6 +190,7 @@ welcome(int listener, int port)
 	memset(p, 0, sizeof(*p));
 	p->out.from = p->back.to = client;
 	p->out.to = p->back.from = server;
+	p->used_ms = now_ms();
 	npairs++;
 }
 
@@ -187,6 +198,14 @@ static bool
 contains(const char *data, size_t len, const char *text)
 {
 	return memmem(data, len, text, strlen(text)) != NULL;
+}
+
+static void
+forget(struct pair *p)
+{
+	note("forgotten");
+	p->forgotten = true;
+	p->out.len = p->back.len = 0;
 }
 
 /* False: the connection is over. */
@@ -202,6 +221,7 @@ take(struct pair *p, struct way *w)
 		return true;
 	if (n <= 0)
 		return false;
+	p->used_ms = now_ms();
 	w->len = (size_t)n;
 	w->due_ms = mode == DELAY ? now_ms() + atoi(argument) : 0;
 	if (w == &p->back && p->doomed) {
@@ -216,6 +236,9 @@ take(struct pair *p, struct way *w)
 	if (w == &p->out && (mode == LOSE || (mode == LOSE_ONCE &&
 	    !lost_once)) && contains(w->data, w->len, argument))
 		p->doomed = true;
+	if (w == &p->out && mode == FORGET_AT && contains(w->data, w->len,
+	    argument))
+		forget(p);
 	return true;
 }
 
@@ -242,12 +265,22 @@ step(struct pair *p, short out, short back)
 {
 	if (mode == CLOSE || mode == RESET)
 		return false;
-	if (mode == STALL)
+	if (mode == FORGET && !p->forgotten &&
+	    now_ms() - p->used_ms >= atoi(argument))
+		forget(p);
+	if (mode == STALL || p->forgotten)
 		return true;
 	if ((out != 0 && p->out.len == 0 && !take(p, &p->out)) ||
 	    (back != 0 && p->back.len == 0 && !take(p, &p->back)))
 		return false;
 	return give(&p->out) && give(&p->back);
+}
+
+/* Nothing is to be read in this direction. */
+static bool
+is_quiet(const struct pair *p, const struct way *w)
+{
+	return mode == STALL || p->forgotten || w->len > 0;
 }
 
 int
@@ -257,21 +290,23 @@ main(int argc, char *argv[])
 	unsigned int i, n;
 	int listener;
 
-	if (argc != 5)
+	if (argc < 5)
 		return 2;
 	control_path = argv[2];
 	log_path = argv[3];
+	server_ports = &argv[4];
+	nservers = argc - 4;
 	listener = listen_on_any(argv[1]);
 	for (;;) {
 		n = npairs;
 		fds[0] = (struct pollfd){ .fd = listener, .events = POLLIN };
 		for (i = 0; i < n; i++) {
 			fds[2 * i + 1] = (struct pollfd){
-				.fd = mode == STALL || pairs[i].out.len > 0 ?
-				    -1 : pairs[i].out.from, .events = POLLIN };
+				.fd = is_quiet(&pairs[i], &pairs[i].out) ? -1 :
+				    pairs[i].out.from, .events = POLLIN };
 			fds[2 * i + 2] = (struct pollfd){
-				.fd = mode == STALL || pairs[i].back.len > 0 ?
-				    -1 : pairs[i].back.from, .events = POLLIN };
+				.fd = is_quiet(&pairs[i], &pairs[i].back) ? -1 :
+				    pairs[i].back.from, .events = POLLIN };
 		}
 		poll(fds, 2 * n + 1, TICK_MS);
 		read_control();
@@ -282,6 +317,6 @@ main(int argc, char *argv[])
 				end(&pairs[i], mode == RESET ||
 				    pairs[i].doomed);
 		if (fds[0].revents != 0)
-			welcome(listener, atoi(argv[4]));
+			welcome(listener);
 	}
 }
