@@ -173,3 +173,152 @@ renewed_since() {
 	file_has first 'is lost'
 	[ "$(token job)" -gt "$(cat started)" ]
 }
+
+# --- Roles that change ---
+
+# The primary ends in good order, and its standby takes its place; PGDIR, PGPORT
+# and STANDBY, STANDBYPORT are who has which role.
+swap_roles() {
+	local dir=$PGDIR port=$PGPORT
+
+	wait_until 20 has_replayed
+	pg_stop INT
+	on_standby sql 'SELECT pg_promote()' >/dev/null
+	PGDIR=$STANDBY PGPORT=$STANDBYPORT STANDBY=$dir STANDBYPORT=$port
+	as_postgres touch "$STANDBY/standby.signal"
+	echo "primary_conninfo = 'host=127.0.0.1 port=$PGPORT user=postgres'" \
+	    >>"$STANDBY/postgresql.auto.conf"
+	on_standby pg_start
+}
+
+alone() {
+	echo "postgres://postgres@127.0.0.1:$1/postgres"
+}
+
+@test "primary and standby swap their roles, and back: the job lives" {
+	pg_setup
+	standby_make
+	on_standby pg_start
+	LEASERUN_BACKEND=$(both_hosts)
+	mkfifo go
+	bg "$LEASERUN" run -t 60s -r 300ms -g 300ms -o connection=keep job -- \
+	    sh -c 'echo $LEASERUN_FENCE_TOKEN >started; read -r _ <go' 2>first
+	first=$!
+	wait_until 20 test -s started
+	for _ in 1 2; do
+		swap_roles
+		wait_until 40 on_primary_again
+		# It is held there, and nobody gets it from the other one.
+		run_tool 75 run job -- touch ran
+		run_tool 69 run -b "$(alone "$STANDBYPORT")" \
+		    --connect-timeout 1s job -- touch ran
+	done
+	is_alive "$first"
+	timeout 10 sh -c 'echo >go'
+	assert_ends 0 "$first"
+	assert_lacks "$(cat first)" 'is lost'
+	assert_equal "$(sql "SELECT token || state FROM leaserun
+	    WHERE name = 'job'")" "$(cat started)released"
+	cp started tokens
+	token job >>tokens
+	assert_rising tokens
+	[ ! -e ran ]
+}
+
+on_primary_again() {
+	local before
+
+	before=$(sql "SELECT renewed_at FROM leaserun WHERE name = 'job'")
+	PGDIR=$PGDIR wait_until 1 primary_renewed_since "$before"
+}
+
+primary_renewed_since() {
+	[ "$(sql "SELECT renewed_at > '$1' FROM leaserun
+	    WHERE name = 'job'")" = t ]
+}
+
+@test "a former primary that was not stopped: the fence tells them apart" {
+	pg_setup
+	token job >tokens
+	standby_make
+	on_standby pg_start
+	wait_until 20 has_replayed
+	on_standby sql 'SELECT pg_promote()' >/dev/null
+	# Both grant the name from now on.
+	for _ in 1 2 3; do
+		token job >>tokens
+	done
+	old=$(tail -n 1 tokens)
+	write_as "$old" old
+	LEASERUN_BACKEND=$(alone "$STANDBYPORT")
+	token job >>tokens
+	assert_rising tokens
+	write_as "$(tail -n 1 tokens)" new
+	run_tool 75 fence --token "$old" resource -- sh -c 'echo late >>resource'
+	assert_equal "$(tr '\n' ' ' <resource)" 'old new '
+}
+
+# --- A proxy that does not know the roles ---
+
+# One name for both, each connection to the other one of the two.
+alternating_proxy() {
+	pg_setup 'log_connections = on'
+	standby_make
+	on_standby pg_start
+	relay_set pass
+	relay_start "$@" "$STANDBYPORT" "$PGPORT"
+	LEASERUN_BACKEND=$(alone "$RELAYPORT")
+}
+
+@test "a proxy that alternates between primary and standby: as one primary" {
+	alternating_proxy
+	for _ in 1 2 3 4 5; do
+		run_tool 0 run short -- sh -c 'echo >>ran'
+	done
+	assert_equal "$(wc -l <ran)" 5
+	mkfifo go
+	bg "$LEASERUN" run -t 20s -r 300ms -g 300ms -o connection=reopen job \
+	    -- sh -c 'echo $LEASERUN_FENCE_TOKEN >started; read -r _ <go' \
+	    2>first
+	first=$!
+	wait_until 20 test -s started
+	for _ in 1 2 3 4 5; do
+		wait_until 20 on_primary_again
+		run_tool 75 run job -- touch no
+	done
+	timeout 10 sh -c 'echo >go'
+	assert_ends 0 "$first"
+	assert_lacks "$(cat first)" 'is lost'
+	assert_equal "$(sql "SELECT token || state FROM leaserun
+	    WHERE name = 'job'")" "$(cat started)released"
+	[ ! -e no ]
+}
+
+standby_visits() {
+	grep -c 'connection authorized.*application_name=leaserun' server.log ||
+	    :
+}
+
+@test "a proxy that knows only a standby: 69, and it is not hammered" {
+	alternating_proxy "$(free_port)"
+	kill -KILL "${bg_pids[-1]}"
+	relay_start "$STANDBYPORT"
+	LEASERUN_BACKEND=$(alone "$RELAYPORT")
+	before=$(standby_visits)
+	run_tool 69 run --connect-timeout 4s job -- touch ran
+	assert_contains "$stderr" 'is a standby or read-only'
+	visits=$(($(standby_visits) - before))
+	echo "visits: $visits"
+	[ "$visits" -ge 2 ]
+	[ "$visits" -le 40 ]
+	[ ! -e ran ]
+}
+
+@test "a pooler in front of such a proxy: as one primary" {
+	alternating_proxy
+	PGPORT=$RELAYPORT pooler_start 1 'server_lifetime = 0'
+	for _ in 1 2 3 4 5; do
+		run_tool 0 run short -- sh -c 'echo >>ran'
+	done
+	assert_equal "$(wc -l <ran)" 5
+}

@@ -140,9 +140,12 @@ relay_set() {
 	mv relay.control.new relay.control
 }
 
-# PgBouncer in transaction mode with its reset query empty, in front of the
+# pooler_start [CONNECTIONS [LINE]...]: PgBouncer in transaction mode with its
+# reset query empty, with these lines in its configuration, in front of the
 # server of PGPORT; POOLPORT is its port.
 pooler_start() {
+	local size=${1-5}
+
 	POOLPORT=$(free_port)
 	mkdir pooler
 	cat >pooler/pooler.ini <<-END
@@ -157,8 +160,9 @@ pooler_start() {
 		logfile = $PWD/pooler/log
 		pool_mode = transaction
 		server_reset_query =
-		default_pool_size = ${1-5}
+		default_pool_size = $size
 		max_client_conn = 1000
+		$(printf "%s\n" "${2}")
 	END
 	echo '"postgres" ""' >pooler/users
 	sed -i 's/^postgres = .*/& user=postgres/' pooler/pooler.ini
