@@ -242,7 +242,8 @@ explain_loss(struct postgres *p, const struct leaserun_lease *lease,
 	result = postgres_look(p, lease->name, deadline, &row, &found);
 	if (result != LEASERUN_OK)
 		return result;
-	if (!found)
+	/* An older row is one that a failover or a backup brought back. */
+	if (!found || row.entry.token < lease->token)
 		*loss = LEASERUN_LOSS_DELETED;
 	else if (!is_of(&row, lease))
 		*loss = LEASERUN_LOSS_TAKEN;
