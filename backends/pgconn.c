@@ -86,6 +86,21 @@ note_error(struct pgconn *c, const PGresult *res)
 	pgdial_keep_text(c, text == NULL ? PQresultErrorMessage(res) : text);
 }
 
+/*
+ * The server says itself at the start of a session what it is, but a pooler
+ * goes on to say what the first server was that it has ever asked.
+ */
+static void
+note_read_only(struct pgconn *c)
+{
+	char text[LEASERUN_ERROR_SIZE];
+
+	snprintf(text, sizeof(text), "the server at '%.200s' is a standby or "
+	    "read-only, it grants no leases", PQhost(c->pg));
+	snprintf(c->state, sizeof(c->state), "25006");
+	pgdial_keep_text(c, text);
+}
+
 /* One result that is not an error; kept if it is a statement's own. */
 static void
 note_result(struct pgconn *c, PGresult *part, PGresult *res[])
@@ -94,10 +109,9 @@ note_result(struct pgconn *c, PGresult *part, PGresult *res[])
 	bool is_ours = res == NULL;	/* nothing is expected of it */
 
 	if (!is_ours && c->part == PART_READ_ONLY &&
-	    strcmp(PQgetvalue(part, 0, 0), "on") == 0) {
-		snprintf(c->state, sizeof(c->state), "25006");
-		pgdial_keep_text(c, "the server is a standby or read-only");
-	} else if (!is_ours && c->part == commit &&
+	    strcmp(PQgetvalue(part, 0, 0), "on") == 0)
+		note_read_only(c);
+	else if (!is_ours && c->part == commit &&
 	    strcmp(PQcmdStatus(part), "ROLLBACK") == 0) {
 		snprintf(c->state, sizeof(c->state), "25P02");
 		pgdial_keep_text(c, "the transaction was rolled back");
@@ -310,14 +324,16 @@ transact(struct pgconn *c, const struct pgstatement *s, unsigned int n,
 	result = collect(c, limit, res);
 	if (result != LEASERUN_OK)
 		return result;
+	/* Not where a lease is to be had. */
+	if (is_class(c, "25006")) {
+		c->host->error(c->host, "%s", c->text);
+		pgdial_next_host(c);
+		return LEASERUN_UNAVAILABLE;
+	}
 	if (c->state[0] != '\0') {
 		c->host->error(c->host, "the server says: %s (SQLSTATE %s)",
 		    c->text, c->state);
-		/* Not where a lease is to be had. */
-		if (is_class(c, "25006"))
-			pgdial_next_host(c);
-		else
-			roll_back(c, limit);
+		roll_back(c, limit);
 		return pgconn_classify(c);
 	}
 	if (c->is_in_doubt) {

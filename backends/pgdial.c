@@ -153,31 +153,9 @@ failed(struct pgconn *c)
 	return pgconn_classify(c);
 }
 
-/* Known at once where the server tells it at the start of a session. */
-static bool
-is_read_only(const PGconn *pg)
-{
-	const char *standby = PQparameterStatus(pg, "in_hot_standby");
-	const char *only = PQparameterStatus(pg,
-	    "default_transaction_read_only");
-
-	return (standby != NULL && strcmp(standby, "on") == 0) ||
-	    (only != NULL && strcmp(only, "on") == 0);
-}
-
 static enum leaserun_result
 established(struct pgconn *c)
 {
-	char text[LEASERUN_ERROR_SIZE];
-
-	if (is_read_only(c->pg)) {
-		snprintf(text, sizeof(text), "the server at '%s' is a standby "
-		    "or read-only, it grants no leases", PQhost(c->pg));
-		pgdial_keep_text(c, text);
-		c->host->error(c->host, "%s", c->text);
-		pgconn_close(c);
-		return LEASERUN_UNAVAILABLE;
-	}
 	if (PQsetnonblocking(c->pg, 1) == -1 ||
 	    PQenterPipelineMode(c->pg) != 1)
 		return failed(c);

@@ -201,19 +201,37 @@ const char pgsql_force[] =
     " hold_until = NULL WHERE l.name = $1 AND ((" LIVE ")"
     "  OR l.hold_until > clock_timestamp()) AND " MEANT " " TOLD ", " CHECK;
 
+/* In words, and the statements that end them; NULL: nobody. */
+#define BLOCKERS \
+    "SELECT string_agg(DISTINCT coalesce('the transaction of server process '" \
+    "  || k.pid, 'the prepared transaction ' || quote_literal(x.gid))," \
+    "  ' and '), string_agg(DISTINCT coalesce('SELECT pg_terminate_backend('" \
+    "  || k.pid || ')', 'ROLLBACK PREPARED ' || quote_literal(x.gid)), '; ')" \
+    " FROM pg_locks AS k LEFT JOIN (pg_locks AS o JOIN pg_prepared_xacts AS x" \
+    "  ON o.transactionid = x.transaction AND o.pid IS NULL)" \
+    "  ON k.pid IS NULL AND k.virtualtransaction = o.virtualtransaction"
+
 /* Who keeps the whole table locked; it must not be touched to find out. */
 const char pgsql_table_blocker[] =
-    "SELECT k.pid FROM pg_locks AS k WHERE k.relation = to_regclass($1)"
+    BLOCKERS " WHERE k.relation = to_regclass($1)"
     " AND k.database = (SELECT d.oid FROM pg_database AS d"
     "  WHERE d.datname = current_database())"
-    " AND k.granted AND k.pid <> pg_backend_pid() AND k.mode IN ('ShareLock',"
-    " 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock') LIMIT 1";
+    " AND k.granted AND k.pid IS DISTINCT FROM pg_backend_pid()"
+    " AND k.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock',"
+    "  'AccessExclusiveLock')";
 
-/* Who keeps a row locked: the transaction that is written in it. */
+/*
+ * Who keeps a row locked: the transaction that is written in it, or all of a
+ * group of them.  Asking for a group that never was, or no longer is, would be
+ * an error.
+ */
 const char pgsql_blocker[] =
-    "SELECT k.pid FROM @ AS l JOIN pg_locks AS k"
-    " ON k.locktype = 'transactionid' AND k.transactionid = l.xmax"
-    " AND k.granted WHERE l.name = $1 LIMIT 1";
+    BLOCKERS " WHERE k.locktype = 'transactionid' AND k.granted"
+    " AND k.transactionid IN (SELECT l.xmax FROM @ AS l WHERE l.name = $1"
+    "  UNION ALL SELECT m.xid FROM @ AS l, pg_get_multixact_members(CASE"
+    "   WHEN mxid_age(l.xmax) BETWEEN 1 AND (SELECT mxid_age(c.relminmxid)"
+    "    FROM pg_class AS c WHERE c.oid = l.tableoid) THEN l.xmax END) AS m"
+    "  WHERE l.name = $1 AND m.mode <> 'keysh')";
 
 char *
 pgsql_for(const char *sql, const char *table)

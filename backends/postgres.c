@@ -79,7 +79,7 @@ pg_close(void *self)
 
 /* --- Statements --- */
 
-/* Sets p->blocked if this names a process that is in the way. */
+/* Sets p->blocked if this names somebody who is in the way. */
 static bool
 find_blocker(struct postgres *p, const char *query, const char *param,
     const char *what, int64_t deadline)
@@ -90,12 +90,11 @@ find_blocker(struct postgres *p, const char *query, const char *param,
 	bool found;
 
 	found = sql != NULL && pgconn_run(&p->conn, &s, 1, deadline, &res) ==
-	    LEASERUN_OK && PQntuples(res) == 1;
+	    LEASERUN_OK && !PQgetisnull(res, 0, 0);
 	if (found)
-		snprintf(p->blocked, sizeof(p->blocked), "%s is locked by the "
-		    "transaction of server process %s; end that one: SELECT "
-		    "pg_terminate_backend(%s)", what, PQgetvalue(res, 0, 0),
-		    PQgetvalue(res, 0, 0));
+		snprintf(p->blocked, sizeof(p->blocked), "%s is locked by %s; "
+		    "to end that: %s", what, PQgetvalue(res, 0, 0),
+		    PQgetvalue(res, 0, 1));
 	PQclear(res);
 	free(sql);
 	return found;
@@ -243,7 +242,8 @@ explain_loss(struct postgres *p, const struct leaserun_lease *lease,
 	result = postgres_look(p, lease->name, deadline, &row, &found);
 	if (result != LEASERUN_OK)
 		return result;
-	if (!found)
+	/* An older row is one that a failover or a backup brought back. */
+	if (!found || row.entry.token < lease->token)
 		*loss = LEASERUN_LOSS_DELETED;
 	else if (!is_of(&row, lease))
 		*loss = LEASERUN_LOSS_TAKEN;

@@ -355,6 +355,43 @@ cut_in_mid_query() {
 	assert_free_now
 }
 
+# forgotten COUNT: so many connections.
+forgotten() {
+	[ "$(grep -c forgotten relay.log)" -ge "$1" ]
+}
+
+@test "connections forgotten by the network between heartbeats: the job lives" {
+	relay
+	relay_set forget 300
+	first -b "$RELAYED" -o connection=keep -t 12s -r 1s -- tree
+	wait_until 20 ticking 4
+	before=$(row token)
+	for n in 2 4; do
+		wait_until 40 forgotten "$n"
+		wait_until 20 renewed_since "$(row renewed_at)"
+	done
+	assert_equal "$(lines term)" 0
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	# The release found its connection forgotten, too.
+	assert_equal "$(row "state || token")" "released$before"
+	assert_lacks "$(cat first)" "is lost"
+}
+
+@test "a connection forgotten by the network while waiting: gets the lease" {
+	relay
+	first -t 6s -- ticks=-1
+	wait_until 10 ticking 1
+	contender -b "$RELAYED"
+	relay_set forget 500
+	wait_until 10 forgotten 1
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	wait_until 30 is_gone "$second"
+	assert_ends 0 "$second"
+	assert_equal "$(lines start)" 2
+}
+
 # A waiter behind a network that fails for a while, for the lease of a direct
 # holder, which ends meanwhile.
 cut_waiter() {
@@ -790,6 +827,72 @@ connected() {
 	assert_contains "$(cat first)" "transaction of server process $locker;"
 }
 
+# lock_for_good SQL: by one more session that nobody sees to.
+lock_for_good() {
+	bg psql -XAtq -h "$PGDIR" -p "$PGPORT" -U postgres -d postgres \
+	    -c "BEGIN; $1; SELECT pg_sleep(600)"
+}
+
+sleepers() {
+	[ "$(sql "SELECT count(*) FROM pg_stat_activity
+	    WHERE wait_event = 'PgSleep' AND query LIKE '% $T %'")" = "$1" ]
+}
+
+# What the last warning says is to be done.
+advice() {
+	sed -n 's/.*; to end that: \([^"]*\)$/\1/p' first | tail -n 1
+}
+
+@test "a row locked by two: the warning names both, and how to end them" {
+	first -t 10s -- tree
+	wait_until 10 ticking 4
+	lock_for_good "SELECT 1 FROM $T WHERE name = 'job' FOR SHARE"
+	lock_for_good "SELECT 1 FROM $T WHERE name = 'job' FOR SHARE"
+	wait_until 10 sleepers 2
+	wait_until 10 grep -qE "locked by the transaction of server process \
+[0-9]+ and the transaction of server process [0-9]+;" first
+	sql "$(advice)"
+	wait_until 10 sleepers 0
+	wait_until 10 file_has first "renewed again"
+	assert_equal "$(lines term)" 0
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_free_now
+}
+
+@test "a row that two refer to: nobody is in the way" {
+	first -t 10s -- tree
+	wait_until 10 ticking 4
+	lock_for_good "SELECT 1 FROM $T WHERE name = 'job' FOR KEY SHARE"
+	lock_for_good "SELECT 1 FROM $T WHERE name = 'job' FOR KEY SHARE"
+	wait_until 10 sleepers 2
+	for _ in 1 2 3; do
+		wait_until 10 renewed_since "$(row renewed_at)"
+	done
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_equal "$(cat first)" ""
+	assert_free_now
+}
+
+@test "a row locked by a prepared transaction: the warning says which" {
+	own_server 'max_prepared_transactions = 5'
+	first -t 10s -- tree
+	wait_until 10 ticking 4
+	sql "BEGIN; SELECT 1 FROM $T WHERE name = 'job' FOR UPDATE;
+	    PREPARE TRANSACTION 'it''s forgotten'" >/dev/null
+	wait_until 10 file_has first \
+	    "locked by the prepared transaction 'it''s forgotten';"
+	sql "$(advice)"
+	wait_until 10 file_has first "renewed again"
+	sql "BEGIN; LOCK TABLE $T; PREPARE TRANSACTION 'table'"
+	wait_until 10 file_has first "locked by the prepared transaction 'table';"
+	sql "$(advice)"
+	wait_until 10 renewed_since "$(row renewed_at)"
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+}
+
 @test "a locked table: the warning names the process" {
 	first -t 8s -- tree
 	wait_until 10 ticking 4
@@ -1042,18 +1145,45 @@ asked_again() {
 	[ -e ran ]
 }
 
+# silent_addresses: at the port of the server, for each of which a line in the
+# file of that name tells that somebody came.
+silent_addresses() {
+	local i
+
+	for i in 2 3 4; do
+		bg perl -MIO::Socket::INET -e '
+			$s = IO::Socket::INET->new(LocalAddr => $ARGV[0],
+			    LocalPort => $ARGV[1], Listen => 99) || die;
+			open(F, ">", $ARGV[0]) || die;
+			F->autoflush(1);
+			while (1) { push @c, scalar $s->accept; print F "x\n" }
+			' "127.0.0.$i" "$PGPORT"
+		wait_until 10 test -e "127.0.0.$i"
+	done
+}
+
+visits() {
+	cat 127.0.0.[234] | wc -l
+}
+
 @test "four addresses, three of them silent: the fourth is found, and kept" {
-	bg perl -MIO::Socket::INET -e '
-		push @s, IO::Socket::INET->new(LocalAddr => "127.0.0.$_",
-		    LocalPort => $ARGV[0], Listen => 99) || die for 2, 3, 4;
-		open F, ">silent" and close F; sleep 60' "$PGPORT"
-	wait_until 10 test -e silent
+	silent_addresses
 	slow_names "127.0.0.2 127.0.0.3 127.0.0.4 127.0.0.1"
-	first -b "$(url db.test:$PGPORT)" -o connection=reopen -- ticks=150
-	wait_until 15 ticking 1
-	assert_ends 0 "$first"
+	first -t 20s -b "$(url db.test:$PGPORT)" -o connection=reopen -- tree
+	wait_until 30 ticking 4
+	# The first connection has been to all of them, and no other one goes
+	# there again.
+	before=$(visits)
+	[ "$before" -ge 3 ]
+	for _ in 1 2 3 4 5; do
+		wait_until 10 renewed_since "$(row renewed_at)"
+	done
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_equal "$(row state)" released
+	assert_equal "$(visits)" "$before"
+	assert_equal "$(wc -l <names.log)" 1
 	assert_equal "$(cat first)" ""
-	assert_equal "$(lines start)" 1
 }
 
 # --- g. Clocks ---
@@ -1285,11 +1415,9 @@ authority() {
 	    -keyout "$1.key" -out "$1.pem" 2>/dev/null
 }
 
-@test "sslmode=verify-full: the right one only" {
-	local tls
-
+# A server, db.test, that wants TLS; it is known by ca.pem.
+tls_server() {
 	authority ca
-	authority other
 	certificate db.test ca
 	pg_make server "ssl = on" "ssl_cert_file = 'db.test.pem'" \
 	    "ssl_key_file = 'db.test.key'"
@@ -1299,6 +1427,13 @@ authority() {
 	sed -i 's/^host /hostssl /' "$PGDIR/pg_hba.conf"
 	pg_start
 	use_server
+}
+
+@test "sslmode=verify-full: the right one only" {
+	local tls
+
+	tls_server
+	authority other
 	tls="$PGPORT/postgres?hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert"
 	run_tool 0 run -b "postgres://postgres@db.test:$tls=$PWD/ca.pem" job -- \
 	    touch ran
@@ -1310,6 +1445,42 @@ authority() {
 	    -b "postgres://postgres@localhost:$tls=$PWD/ca.pem" job -- touch no
 	assert_contains "$stderr" "does not match host name"
 	[ ! -e no ]
+}
+
+# The first thing said in a handshake holds the name of the server.
+tls_behind_relay() {
+	tls_server
+	relay
+	RELAYED="postgres://postgres@db.test:$RELAYPORT/postgres?hostaddr=$(\
+	    )127.0.0.1&sslmode=verify-full&sslrootcert=$PWD/ca.pem"
+}
+
+@test "a TLS handshake that hangs: --connect-timeout, and TERM" {
+	tls_behind_relay
+	relay_set forget-at db.test
+	within 8 69 "$LEASERUN" run -b "$RELAYED" --connect-timeout 1s job -- \
+	    touch ran
+	assert_contains "$(cat output)" "no answer from the server"
+	file_has relay.log forgotten
+	rm relay.log
+	bounded_first 9 -b "$RELAYED" --connect-timeout 60s --wait inf
+	wait_until 10 file_has relay.log forgotten
+	kill -TERM "$keeper"
+	assert_ends 143 "$first"
+	assert_equal "$(lines start)" 0
+	[ ! -e ran ]
+}
+
+@test "TLS handshakes that hang during a run: dead before the next grant" {
+	tls_behind_relay
+	first -b "$RELAYED" -- tree frozen ignore
+	wait_until 10 ticking 5
+	contender
+	relay_set reset
+	wait_until 10 file_has first "cannot renew the lease"
+	relay_set forget-at db.test
+	wait_until 10 file_has relay.log forgotten
+	assert_succeeded 79
 }
 
 # A hot standby of the server, in $STANDBY.

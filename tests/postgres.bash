@@ -124,12 +124,13 @@ pg_setup() {
 	"$LEASERUN" init >/dev/null
 }
 
-# Puts a network that can fail (tests/relay.c) in front of the server; RELAYPORT
-# is its end.  relay_set WORD... tells it what to do.
+# relay_start [PORT...]: puts a network that can fail (tests/relay.c) in front of
+# the server, or of those; RELAYPORT is its end.  relay_set WORD... tells it what
+# to do.
 relay_start() {
 	rm -f relay.port
 	bg "$builddir/tests/relay" relay.port relay.control relay.log \
-	    "${1-$PGPORT}"
+	    "${@-$PGPORT}"
 	wait_until 20 test -s relay.port || return
 	RELAYPORT=$(cat relay.port)
 }
@@ -137,6 +138,61 @@ relay_start() {
 relay_set() {
 	echo "$*" >relay.control.new
 	mv relay.control.new relay.control
+}
+
+# pooler_start [CONNECTIONS [LINE]...]: PgBouncer in transaction mode with its
+# reset query empty, with these lines in its configuration, in front of the
+# server of PGPORT; POOLPORT is its port.
+pooler_start() {
+	local size=${1-5}
+
+	POOLPORT=$(free_port)
+	mkdir pooler
+	cat >pooler/pooler.ini <<-END
+		[databases]
+		postgres = host=127.0.0.1 port=$PGPORT
+		[pgbouncer]
+		listen_addr = 127.0.0.1
+		listen_port = $POOLPORT
+		unix_socket_dir =
+		auth_type = any
+		auth_file = $PWD/pooler/users
+		logfile = $PWD/pooler/log
+		pool_mode = transaction
+		server_reset_query =
+		default_pool_size = $size
+		max_client_conn = 1000
+		$(printf "%s\n" "${2}")
+	END
+	echo '"postgres" ""' >pooler/users
+	sed -i 's/^postgres = .*/& user=postgres/' pooler/pooler.ini
+	if [ "$(id -u)" -eq 0 ]; then
+		chown -R postgres pooler
+	fi
+	(cd / && exec 3>&- && as_postgres "$(command -v pgbouncer ||
+	    echo /usr/sbin/pgbouncer)" "$BATS_TEST_TMPDIR/pooler/pooler.ini") \
+	    >>server.log 2>&1 &
+	bg_pids+=("$!")
+	export LEASERUN_BACKEND=postgres://postgres@127.0.0.1:$POOLPORT/postgres
+	wait_until 20 "$LEASERUN" status
+}
+
+# What a resource does that remembers the highest token: its file holds all
+# that it accepted, in order.
+assert_rising() {
+	sort -n "$1" | uniq >rising
+	cmp rising "$1" || fail "tokens did not rise: $(tr '\n' ' ' <"$1")"
+}
+
+# wait_all PID...: every exit status, one a line.
+wait_all() {
+	local pid status
+
+	for pid; do
+		status=0
+		wait "$pid" || status=$?
+		echo "$status"
+	done
 }
 
 # For contract.bats.
