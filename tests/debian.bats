@@ -35,9 +35,8 @@ depends() {
 	assert_equal "$(printf '%s\n' *.deb | grep -v -e -dbgsym_ |
 	    sed 's/_.*//' | sort | xargs)" \
 	    "leaserun leaserun-dev leaserun-etcd leaserun-postgres"
-	[ -s leaserun_*.orig.tar.gz ]
-	[ -s leaserun_*.debian.tar.xz ]
-	[ -s leaserun_*.dsc ]
+	assert_equal "$(printf '%s\n' *.dsc *.tar.* | sed 's/.*[0-9]\.//' |
+	    sort | xargs)" "debian.tar.xz dsc orig.tar.gz"
 }
 
 @test "the first package needs neither libcurl nor libpq" {
@@ -107,7 +106,7 @@ depends() {
 	for name in leaserun leaserun-postgres leaserun-etcd; do
 		dpkg-deb --extract "$(package "$name")" root
 	done
-	LEASERUN=$PWD/root/usr/bin/leaserun
+	export LEASERUN=$PWD/root/usr/bin/leaserun
 	echo "module-dir = \"$(echo "$PWD"/root/usr/lib/*/leaserun)\"" \
 	    >leaserun.conf
 	run_tool 5 run job -- sh -c 'exit 5'
