@@ -228,15 +228,15 @@ outcome_of_hang(void)
 	int failed = atomic_load(&own.page->failed);
 
 	if (!started)
-		return W_EXITCODE(EXIT_UNAVAILABLE, 0);
+		return exited_with(EXIT_UNAVAILABLE);
 	if (failed != 0)
-		return W_EXITCODE(failure_status((enum link_failure)(failed -
-		    1), atomic_load(&own.page->error)), 0);
+		return exited_with(failure_status((enum link_failure)(failed -
+		    1), atomic_load(&own.page->error)));
 	if (!atomic_load(&own.page->done) || reason == END_DEADLINE ||
 	    reason == END_LOST || reason == END_REVOKED)
-		return W_EXITCODE(own.lost_exit_code, 0);
+		return exited_with(own.lost_exit_code);
 	if (reason == END_MAX_RUN)
-		return W_EXITCODE(EXIT_MAX_RUN, 0);
+		return exited_with(EXIT_MAX_RUN);
 	return atomic_load(&own.page->status);
 }
 
@@ -309,7 +309,7 @@ on_bound(int signo, siginfo_t *si, void *context)
 		set_bound(time_add(now_ns(), GIVE_UP_EVERY));
 		return;
 	}
-	leave(bound_status >= 0 ? W_EXITCODE(bound_status, 0) :
+	leave(bound_status >= 0 ? exited_with(bound_status) :
 	    -bound_status);
 }
 
