@@ -15,7 +15,6 @@
  * A lock is kept by every process that inherited its descriptor, so a lease
  * outlives a keeper and a guard that were killed; there is nothing to expire.
  */
-#include <sys/queue.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -40,7 +39,7 @@
 
 /* A lease that we hold or are about to. */
 struct held {
-	LIST_ENTRY(held) entries;
+	struct held	*next;
 	char		name[LEASERUN_NAME_SIZE];
 	char		owner[LEASERUN_OWNER_SIZE];
 	uint64_t	token;
@@ -56,7 +55,7 @@ static const struct leaserun_end never_ran;
 /* Comes first: list, revoke, init and doctor know nothing but the directory. */
 struct file {
 	struct filedir	dir;
-	LIST_HEAD(, held) held;
+	struct held	*held;		/* all of them */
 };
 
 /*
@@ -73,8 +72,13 @@ held_clear(struct held *held)
 }
 
 static void
-held_free(struct held *held)
+held_remove(struct file *self, struct held *held)
 {
+	struct held **at = &self->held;
+
+	while (*at != held)
+		at = &(*at)->next;
+	*at = held->next;
 	held_clear(held);
 	free(held);
 }
@@ -83,12 +87,9 @@ static void
 file_close(void *arg)
 {
 	struct file *self = arg;
-	struct held *held;
 
-	while ((held = LIST_FIRST(&self->held)) != NULL) {
-		LIST_REMOVE(held, entries);
-		held_free(held);
-	}
+	while (self->held != NULL)
+		held_remove(self, self->held);
 	free(self->dir.path);
 	free(self);
 }
@@ -104,7 +105,6 @@ file_open(const struct leaserun_host *host,
 		host->error(host, "out of memory");
 		return LEASERUN_UNAVAILABLE;
 	}
-	LIST_INIT(&self->held);
 	self->dir.host = host;
 	if ((result = fileurl_parse(&self->dir, target)) != LEASERUN_OK) {
 		file_close(self);
@@ -124,7 +124,7 @@ held_find(const struct file *self, const char *name, const char *owner)
 {
 	struct held *held;
 
-	LIST_FOREACH(held, &self->held, entries) {
+	for (held = self->held; held != NULL; held = held->next) {
 		if (strcmp(held->name, name) == 0 &&
 		    strcmp(held->owner, owner) == 0)
 			return held;
@@ -133,7 +133,7 @@ held_find(const struct file *self, const char *name, const char *owner)
 }
 
 static struct held *
-held_new(const char *name, const char *owner)
+held_new(struct file *self, const char *name, const char *owner)
 {
 	struct held *held;
 
@@ -142,6 +142,8 @@ held_new(const char *name, const char *owner)
 	snprintf(held->name, sizeof(held->name), "%s", name);
 	snprintf(held->owner, sizeof(held->owner), "%s", owner);
 	held->lock.fd = held->token_fd = -1;
+	held->next = self->held;
+	self->held = held;
 	return held;
 }
 
@@ -330,7 +332,7 @@ file_acquire(void *arg, const struct leaserun_request *request,
 		};
 		return LEASERUN_OK;
 	}
-	if ((held = held_new(request->name, request->owner)) == NULL) {
+	if ((held = held_new(self, request->name, request->owner)) == NULL) {
 		host->error(host, "out of memory");
 		return LEASERUN_UNAVAILABLE;
 	}
@@ -345,10 +347,8 @@ file_acquire(void *arg, const struct leaserun_request *request,
 		    "find out by whom", self->dir.path, request->name);
 		result = LEASERUN_UNAVAILABLE;
 	}
-	if (result == LEASERUN_OK)
-		LIST_INSERT_HEAD(&self->held, held, entries);
-	else
-		held_free(held);
+	if (result != LEASERUN_OK)
+		held_remove(self, held);
 	return result;
 }
 
@@ -424,7 +424,7 @@ file_renew(void *arg, const struct leaserun_lease *lease, int64_t deadline,
  * all who inherited the descriptor: a daemon left behind keeps nothing.
  */
 static enum leaserun_result
-give_back(const struct file *self, struct held *held,
+give_back(struct file *self, struct held *held,
     const struct leaserun_end *end)
 {
 	const struct fileonce once = { held->name, held->owner, held->token,
@@ -447,8 +447,7 @@ give_back(const struct file *self, struct held *held,
 		result = LEASERUN_OK;
 	}
 	filelock_drop(&held->lock);
-	LIST_REMOVE(held, entries);
-	held_free(held);
+	held_remove(self, held);
 	return result;
 }
 

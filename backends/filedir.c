@@ -6,10 +6,12 @@
 #include <sys/types.h>
 #include <sys/vfs.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -411,4 +413,62 @@ filedir_peek(const struct filedir *dir, int dirfd, const char *file, int *out)
 	}
 	*out = fd;
 	return LEASERUN_OK;
+}
+
+static int
+compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Adds a copy of the name; -1 and errno. */
+static int
+add_name(char ***names, int n, const char *name)
+{
+	char **more = reallocarray(*names, (size_t)n + 1, sizeof(*more));
+
+	if (more == NULL)
+		return -1;
+	*names = more;
+	return (more[n] = strdup(name)) == NULL ? -1 : 0;
+}
+
+/* scandirat(3), which not every C library has. */
+int
+filedir_names(int dirfd, bool (*wanted)(const char *), char ***out)
+{
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd == -1 ? NULL : fdopendir(fd);
+	char **names = NULL;
+	struct dirent *d;
+	int error, n = 0;
+
+	if (dir == NULL) {
+		error = errno;
+		goto out;
+	}
+	while (errno = 0, (d = readdir(dir)) != NULL) {
+		if (!wanted(d->d_name))
+			continue;
+		if (add_name(&names, n, d->d_name) == -1)
+			break;
+		n++;
+	}
+	error = errno;
+out:
+	if (dir != NULL)
+		closedir(dir);
+	else if (fd != -1)
+		close(fd);
+	if (error != 0) {
+		while (n > 0)
+			free(names[--n]);
+		free(names);
+		errno = error;
+		return -1;
+	}
+	if (n > 0)
+		qsort(names, (size_t)n, sizeof(*names), compare_names);
+	*out = names;
+	return n;
 }

@@ -62,6 +62,12 @@ enum leaserun_result filedir_peek(const struct filedir *, int dirfd,
 enum leaserun_result filedir_fail(const struct filedir *, const char *what,
 	    const char *file, int error);
 
+/*
+ * The names in the directory that are `wanted', in order.  They and the array
+ * are the caller's to free.  How many, or -1 with errno.
+ */
+int	 filedir_names(int dirfd, bool (*wanted)(const char *), char ***names);
+
 /* "nfs" and the like, or NULL when locks are kept by this host alone. */
 const char *filedir_network(int fd);
 

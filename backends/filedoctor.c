@@ -7,7 +7,6 @@
 #include <sys/types.h>
 #include <sys/vfs.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -192,12 +191,12 @@ check_protected(const struct filereport *report, const struct stat *st)
 	    "files that others have planted are refused in any case", value);
 }
 
-static int
-is_token_file(const struct dirent *d)
+static bool
+is_token_file(const char *file)
 {
-	const char *dot = strrchr(d->d_name, '.');
+	const char *dot = strrchr(file, '.');
 
-	return d->d_name[0] != '.' && dot != NULL && strcmp(dot, ".token") == 0;
+	return file[0] != '.' && dot != NULL && strcmp(dot, ".token") == 0;
 }
 
 /* *good is left alone when there is something to say. */
@@ -231,14 +230,14 @@ static enum leaserun_result
 check_records(const struct filereport *report, int dirfd)
 {
 	enum leaserun_result result;
-	struct dirent **files;
+	char **files;
 	int i, n, good = 0;
 	uint64_t floor;
 
-	if ((n = scandirat(dirfd, ".", &files, is_token_file, alphasort)) == -1)
+	if ((n = filedir_names(dirfd, is_token_file, &files)) == -1)
 		return filedir_fail(report->dir, "read directory", NULL, errno);
 	for (i = 0; i < n; i++) {
-		check_record(report, dirfd, files[i]->d_name, &good);
+		check_record(report, dirfd, files[i], &good);
 		free(files[i]);
 	}
 	free(files);

@@ -141,11 +141,11 @@ has_suffix(const char *file, const char *suffix)
 	return len > n && strcmp(file + len - n, suffix) == 0;
 }
 
-static int
-is_lease_file(const struct dirent *d)
+static bool
+is_lease_file(const char *file)
 {
-	return d->d_name[0] != '.' && strlen(d->d_name) < FILEDIR_FILE_SIZE &&
-	    (has_suffix(d->d_name, ".token") || has_suffix(d->d_name, ".lock"));
+	return file[0] != '.' && strlen(file) < FILEDIR_FILE_SIZE &&
+	    (has_suffix(file, ".token") || has_suffix(file, ".lock"));
 }
 
 /*
@@ -306,13 +306,13 @@ list_file(const struct filedir *dir, int dirfd, const char *file,
 static enum leaserun_result
 list_all(const struct filedir *dir, int dirfd, leaserun_entry_fn *fn, void *arg)
 {
-	struct dirent **files;
+	char **files;
 	int i, n;
 
-	if ((n = scandirat(dirfd, ".", &files, is_lease_file, alphasort)) == -1)
+	if ((n = filedir_names(dirfd, is_lease_file, &files)) == -1)
 		return filedir_fail(dir, "read directory", NULL, errno);
 	for (i = 0; i < n; i++) {
-		list_file(dir, dirfd, files[i]->d_name, fn, arg);
+		list_file(dir, dirfd, files[i], fn, arg);
 		free(files[i]);
 	}
 	free(files);

@@ -1,5 +1,6 @@
-# Sourced by the scripts beside it: Debian packages, and a copy of the sources
-# in which everything generated is left behind.  $sudo may be set.
+# Sourced by the scripts beside it: Debian packages, where they come from, and a
+# copy of the sources in which everything generated is left behind.  $sudo may be
+# set.
 # shellcheck shell=sh
 
 # need_packages PACKAGE...: installs what is missing, or says what to install.
@@ -37,4 +38,17 @@ copy_sources() {
 		configure.ac backends contrib man src tests &&
 	    tar -C "$2" -xf "$2.tar" && rm "$2.tar" &&
 	    (cd "$2" && autoreconf -fi) >&2
+}
+
+# debian_mirror: "URL SUITE", from which this machine installs its Debian.
+debian_mirror() {
+	# shellcheck disable=SC1091,SC2154
+	suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+	# shellcheck disable=SC2016
+	apt-get indextargets --format '$(COMPONENT) $(REPO_URI) $(CODENAME)' \
+	    'Created-By: Packages' 'Origin: Debian' |
+	    sed -n "s/^main \\(.* $suite\\)\$/\\1/p" | head -n 1 | grep . || {
+		echo "apt has no source of '$suite' on this machine" >&2
+		return 1
+	}
 }

@@ -153,7 +153,7 @@ record_success(struct giveback *g, const struct leaserun_end *end)
 			limit = time_add(now, ATTEMPT_MAX);
 		result = release(g, end, time_earlier(limit,
 		    time_add(now, RELEASE_BOUND)),
-		    W_EXITCODE(EXIT_UNRECORDED, 0));
+		    exited_with(EXIT_UNRECORDED));
 		if (result == LEASERUN_LOST)
 			return look_for_record(g, end->once_key);
 		if (result != LEASERUN_UNAVAILABLE &&
@@ -178,7 +178,7 @@ tell_failure(const struct giveback *g, const struct leaserun_end *end,
 		log_error("'%s': the lease (token %" PRIu64 ") was not ours "
 		    "any more when it was released", g->s->shown,
 		    g->lease->token);
-		return W_EXITCODE(g->s->conf->lost_exit_code, 0);
+		return exited_with(g->s->conf->lost_exit_code);
 	}
 	report_plain(g->s->report, EVENT_RELEASE_FAILED,
 	    g->store->plugin.error);
@@ -186,7 +186,7 @@ tell_failure(const struct giveback *g, const struct leaserun_end *end,
 		log_error("'%s': the command succeeded, but that it is done "
 		    "for %s could not be recorded: %s", g->s->shown,
 		    g->s->once_shown, g->store->plugin.error);
-		return W_EXITCODE(EXIT_UNRECORDED, 0);
+		return exited_with(EXIT_UNRECORDED);
 	}
 	log_warning("'%s': the lease could not be released, it runs out by "
 	    "itself: %s", g->s->shown, g->store->plugin.error);

@@ -360,11 +360,11 @@ outcome(const struct keeper *k)
 {
 	if (k->is_lost || k->job.reason == END_LOST ||
 	    k->job.reason == END_DEADLINE || k->job.reason == END_REVOKED)
-		return W_EXITCODE(k->conf->lost_exit_code, 0);
+		return exited_with(k->conf->lost_exit_code);
 	if (k->job.failure != 0)
-		return W_EXITCODE(k->job.failure, 0);
+		return exited_with(k->job.failure);
 	if (k->job.reason == END_MAX_RUN)
-		return W_EXITCODE(EXIT_MAX_RUN, 0);
+		return exited_with(EXIT_MAX_RUN);
 	return k->job.status;
 }
 
@@ -402,13 +402,13 @@ run_with_lease(struct keeper *k, const struct leaserun_grant *grant)
 		    grant->previous.token);
 	}
 	if ((status = start(k, grant)) != 0) {
-		status = W_EXITCODE(status, 0);
+		status = exited_with(status);
 		k->job.is_ended = true;
 		return finish(k, status);
 	}
 	hold(k);
 	if (is_hopeless(k, now_ns()) && !k->job.is_ended)
-		return W_EXITCODE(k->conf->lost_exit_code, 0);
+		return exited_with(k->conf->lost_exit_code);
 	return finish(k, outcome(k));
 }
 
@@ -448,7 +448,7 @@ keeper_run(const struct keeper_setup *s)
 		log_error("cannot prepare the run: %s%s", strerror(errno),
 		    limit_hint(errno));
 		report_refused(s->report, EXIT_INTERNAL);
-		return W_EXITCODE(EXIT_INTERNAL, 0);
+		return exited_with(EXIT_INTERNAL);
 	}
 	if (store_acquire(&k.store, s, &grant, &status)) {
 		status = run_with_lease(&k, &grant);
@@ -456,7 +456,7 @@ keeper_run(const struct keeper_setup *s)
 		    giveback_number(status), k.job.is_started ?
 		    now_ns() - k.job.started_at : -1);
 	} else {
-		status = W_EXITCODE(status, 0);
+		status = exited_with(status);
 		k.job.is_ended = true;
 	}
 	store_close(&k.store);

@@ -58,15 +58,15 @@ leave_owed(struct deadline_page *page, bool is_started, int lost_exit_code)
 	int failed = atomic_load(&page->failed);
 
 	if (!is_started)
-		return W_EXITCODE(EXIT_UNAVAILABLE, 0);
+		return exited_with(EXIT_UNAVAILABLE);
 	if (failed != 0)
-		return W_EXITCODE(failure_status((enum link_failure)(failed -
-		    1), atomic_load(&page->error)), 0);
+		return exited_with(failure_status((enum link_failure)(failed -
+		    1), atomic_load(&page->error)));
 	if (!atomic_load(&page->done) || reason == END_DEADLINE ||
 	    reason == END_LOST || reason == END_REVOKED)
-		return W_EXITCODE(lost_exit_code, 0);
+		return exited_with(lost_exit_code);
 	if (reason == END_MAX_RUN)
-		return W_EXITCODE(EXIT_MAX_RUN, 0);
+		return exited_with(EXIT_MAX_RUN);
 	return atomic_load(&page->status);
 }
 

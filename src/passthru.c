@@ -157,7 +157,7 @@ exec_failed(const char *command, int error)
 	int status = exec_failure(command, error, &hint);
 
 	log_error("cannot run '%s': %s%s", command, strerror(error), hint);
-	return W_EXITCODE(status, 0);
+	return exited_with(status);
 }
 
 int
@@ -175,7 +175,7 @@ passthru_run(char *const argv[], int fd)
 	if ((pid = tree_spawn(&command, &report)) == -1) {
 		log_error("cannot start a process for '%s': %s%s", argv[0],
 		    strerror(errno), limit_hint(errno));
-		return W_EXITCODE(EXIT_INTERNAL, 0);
+		return exited_with(EXIT_INTERNAL);
 	}
 	while (!look_after(pid, &status)) {
 		if (sigwaitinfo(&held, &si) > 0 && si.si_signo != SIGCHLD)

@@ -189,7 +189,7 @@ each_entry(int dir, void (*look)(pid_t, pid_t, void (*)(pid_t)), pid_t arg,
 	const struct dirent64 *d;
 	ssize_t n, at;
 
-	while ((n = getdents64(dir, &buf, sizeof(buf))) > 0) {
+	while ((n = getdents64(dir, &buf.align, sizeof(buf))) > 0) {
 		for (at = 0; at < n; at += d->d_reclen) {
 			d = (const void *)(buf.room + at);
 			if (d->d_name[0] >= '1' && d->d_name[0] <= '9')

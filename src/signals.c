@@ -274,7 +274,7 @@ on_bound(int signo, siginfo_t *si, void *context)
 		set_bound(time_add(now_ns(), GIVE_UP_EVERY));
 		return;
 	}
-	leave(bound_status >= 0 ? W_EXITCODE(bound_status, 0) :
+	leave(bound_status >= 0 ? exited_with(bound_status) :
 	    -bound_status);
 }
 

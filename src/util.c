@@ -350,6 +350,12 @@ text_copy(char *dst, size_t size, const char *src)
 	dst[n] = '\0';
 }
 
+int
+exited_with(int exit_status)
+{
+	return exit_status << 8;
+}
+
 static void *
 check_memory(void *p)
 {

@@ -55,6 +55,12 @@ uint64_t random_below(uint64_t limit);
 /* Decimal, no sign, at most max: 0, or -1 with errno EINVAL or ERANGE. */
 int	 number_parse(const char *text, uint64_t max, uint64_t *value);
 
+/*
+ * What wait(2) says of a process that exits with this status.
+ * Async-signal-safe.
+ */
+int	 exited_with(int exit_status);
+
 /* Decimal, at most 21 bytes with the NUL.  Async-signal-safe. */
 void	 number_format(uint64_t number, char *buf);
 

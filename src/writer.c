@@ -5,6 +5,7 @@
  */
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +56,8 @@ detach(int socket)
 	prctl(PR_SET_NAME, "leaserun-report", 0, 0, 0);
 	if (socket != SOCKET)
 		dup2(socket, SOCKET);
-	close_range(SOCKET + 1, ~0U, 0);
+	/* Not every C library has a function for it. */
+	syscall(SYS_close_range, SOCKET + 1, ~0U, 0);
 	for (fd = 0; fd < SOCKET; fd++)
 		close(fd);
 	/* The lowest number is taken: 0, 1 and 2. */

@@ -292,7 +292,7 @@ section() {
 	section "Files of the project" |
 	    sed -nE 's/^    ([^ ].*)/\1/p' | sed 's/  .*//' |
 	    tr -d , | tr ' ' '\n' >"$BATS_TEST_TMPDIR/names"
-	sed -nE 's/^    sh (.*)/\1/p' README >>"$BATS_TEST_TMPDIR/names"
+	sed -nE 's/^    sh ([^ ]+).*/\1/p' README >>"$BATS_TEST_TMPDIR/names"
 	[ "$(wc -l <"$BATS_TEST_TMPDIR/names")" -ge 9 ]
 	while read -r name; do
 		[ -e "$name" ] || fail "no such file: $name"

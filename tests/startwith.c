@@ -144,7 +144,7 @@ main(int argc, char *argv[])
 			signal(atoi(optarg), SIG_IGN);
 			break;
 		case 'k':
-			if (close_range(3, ~0U, 0) == -1)
+			if (syscall(SYS_close_range, 3, ~0U, 0) == -1)
 				err(99, "close_range");
 			break;
 		case 'l':

@@ -27,17 +27,28 @@ put_line(int fd, const char *line)
 		err(1, "write");
 }
 
+/* Those that a terminal, or a test, sends. */
+static const struct {
+	int		 number;
+	const char	*name;
+} names[] = {
+	{ SIGHUP, "HUP" }, { SIGINT, "INT" }, { SIGQUIT, "QUIT" },
+	{ SIGUSR1, "USR1" }, { SIGUSR2, "USR2" }, { SIGTERM, "TERM" },
+	{ SIGCHLD, "CHLD" }, { SIGCONT, "CONT" }, { SIGTSTP, "TSTP" },
+	{ SIGTTIN, "TTIN" }, { SIGTTOU, "TTOU" }, { SIGWINCH, "WINCH" }
+};
+
 static void
 put_signal(int fd, const siginfo_t *si)
 {
 	char line[64], name[16], sender[16];
-	const char *text = sigabbrev_np(si->si_signo);
+	size_t i;
 
-	if (text != NULL)
-		snprintf(name, sizeof(name), "%s", text);
-	else
-		snprintf(name, sizeof(name), "RTMIN+%d",
-		    si->si_signo - SIGRTMIN);
+	snprintf(name, sizeof(name), "RTMIN+%d", si->si_signo - SIGRTMIN);
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (names[i].number == si->si_signo)
+			snprintf(name, sizeof(name), "%s", names[i].name);
+	}
 	if (si->si_code == SI_KERNEL)
 		snprintf(sender, sizeof(sender), "kernel");
 	else
