@@ -31,6 +31,13 @@ enum conf_leftovers {
 	LEFTOVERS_LEAVE
 };
 
+/* What the service manager is told, and by whom. */
+enum conf_notify {
+	NOTIFY_NO,
+	NOTIFY_READY,		/* all of it by us */
+	NOTIFY_STATUS		/* READY by the command */
+};
+
 /* Strings are owned by the struct and NULL when not given. */
 struct conf {
 	char		*backend;
@@ -54,6 +61,7 @@ struct conf {
 	int64_t		complain_after;	/* TIME_NEVER: never */
 	char		*events;
 	char		*metrics;
+	enum conf_notify notify;
 	char		*log;		/* "stderr", "syslog" */
 	enum log_level	log_level;	/* WARNING, moved by -v and -q */
 	char		*config;

@@ -61,6 +61,8 @@ const struct key conf_keys[] = {
 	    0, 0, "append events as JSON lines" },
 	{ "metrics", 0, "FILE", CONF_RUN, true, KEY_TEXT, AT(metrics),
 	    0, 0, "keep metrics in a Prometheus textfile" },
+	{ "notify", 0, "HOW", CONF_RUN, true, KEY_NOTIFY, AT(notify),
+	    0, 0, "tell systemd: no, ready or status (no)" },
 
 	{ "json", 0, NULL, CONF_STATUS, false, KEY_FLAG, AT(json),
 	    0, 0, "print JSON" },

@@ -306,6 +306,26 @@ parse_leftovers(const struct key *key, const char *value, struct conf *conf,
 }
 
 static int
+parse_notify(const struct key *key, const char *value, struct conf *conf,
+    char why[KEY_WHY_SIZE])
+{
+	static const char *const words[] = {
+		[NOTIFY_NO] = "no", [NOTIFY_READY] = "ready",
+		[NOTIFY_STATUS] = "status",
+	};
+	size_t i;
+
+	(void)key;
+	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(value, words[i]) == 0) {
+			conf->notify = (enum conf_notify)i;
+			return 0;
+		}
+	}
+	return refuse(why, value, "is not no, ready or status");
+}
+
+static int
 parse_log(const struct key *key, const char *value, struct conf *conf,
     char why[KEY_WHY_SIZE])
 {
@@ -374,6 +394,7 @@ static int (*const parsers[])(const struct key *, const char *, struct conf *,
 	[KEY_BACKEND] = parse_backend,
 	[KEY_OPTION] = parse_option,
 	[KEY_LEFTOVERS] = parse_leftovers,
+	[KEY_NOTIFY] = parse_notify,
 	[KEY_LOG] = parse_log,
 	[KEY_VARIABLE] = parse_variable,
 	[KEY_OWNER] = parse_owner,

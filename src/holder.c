@@ -17,20 +17,30 @@ holder_duration(int64_t ms, char *buf, size_t size)
 }
 
 void
+holder_identify(const struct leaserun_entry *e, char *text, size_t size)
+{
+	if (e->state == LEASERUN_HOLDING)
+		snprintf(text, size, "--min-hold of '%s' (token %" PRIu64 ")",
+		    e->label, e->token);
+	else
+		snprintf(text, size, "'%s' (host '%s', pid %" PRId64
+		    ", token %" PRIu64 ")", e->label, e->host, e->pid,
+		    e->token);
+}
+
+void
 holder_describe(const struct leaserun_entry *e, char *text, size_t size)
 {
 	char held[32], left[32];
 	size_t used;
 
+	holder_identify(e, text, size);
+	used = strlen(text);
 	if (e->state == LEASERUN_HOLDING) {
-		snprintf(text, size, "--min-hold of '%s' (token %" PRIu64 "), "
-		    "for %s more", e->label, e->token,
+		snprintf(text + used, size - used, ", for %s more",
 		    holder_duration(e->expires_in_ms, left, sizeof(left)));
 		return;
 	}
-	snprintf(text, size, "'%s' (host '%s', pid %" PRId64 ", token %" PRIu64
-	    ")", e->label, e->host, e->pid, e->token);
-	used = strlen(text);
 	if (e->held_for_ms >= 0)
 		snprintf(text + used, size - used, " for %s",
 		    holder_duration(e->held_for_ms, held, sizeof(held)));

@@ -7,7 +7,11 @@
 /* Whole seconds, or milliseconds below one; returns buf. */
 const char *holder_duration(int64_t ms, char *buf, size_t size);
 
-/* "'LABEL' (host 'HOST', pid N) for 3m, free in at most 20s" */
+/* "'LABEL' (host 'HOST', pid N, token N)", which stays true for a while. */
+void	 holder_identify(const struct leaserun_entry *, char *text,
+	    size_t size);
+
+/* "'LABEL' (host 'HOST', pid N, token N) for 3m, free in at most 20s" */
 void	 holder_describe(const struct leaserun_entry *, char *text,
 	    size_t size);
 

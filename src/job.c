@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "job.h"
 #include "leave.h"
 #include "log.h"
+#include "notify.h"
 #include "proc.h"
 #include "report.h"
 #include "signals.h"
@@ -86,6 +88,8 @@ take_over(struct job *j, const char *why)
 	if (j->failure == 0)
 		j->failure = EXIT_INTERNAL;
 	report_ending(j, true, "guard");
+	notify_stopping(j->s->notify, "ending '%s': the guard %s", j->s->shown,
+	    why);
 	log_error("'%s': the guard %s, ending the command", j->s->shown, why);
 }
 
@@ -260,6 +264,7 @@ on_ending(struct job *j, const struct link_msg *msg)
 	}
 	j->ending = (enum end_reason)msg->reason;
 	report_ending(j, is_kill, reason_name(j->ending));
+	notify_stopping(j->s->notify, "ending '%s': %s", j->s->shown, text);
 	if (msg->reason == END_LEFTOVERS)
 		log_info("'%s': %s to all: %s", j->s->shown,
 		    is_kill ? "SIGKILL" : "SIGTERM", text);
@@ -310,6 +315,8 @@ on_message(struct job *j, const struct link_msg *msg)
 	switch (msg->type) {
 	case LINK_STARTED:
 		j->command = msg->pid;
+		notify_ready(j->s->notify, "running '%s' with token %" PRIu64,
+		    j->s->shown, j->s->report->token);
 		log_info("'%s': started process %d", j->s->shown, msg->pid);
 		break;
 	case LINK_FAILED:
@@ -380,10 +387,14 @@ tell_leftovers(struct job *j)
 	signals_block(&saved);
 	found = tree_example(j->s->guard, &pid, name, sizeof(name), &count);
 	signals_restore(&saved);
-	if (found)
-		log_notice("'%s': the command has ended, waiting for %zu of "
-		    "its processes (%ld '%s', ...); see --leftovers",
-		    j->s->shown, count, (long)pid, name);
+	if (!found)
+		return;
+	notify_status(j->s->notify, "the command of '%s' has ended, waiting "
+	    "for %zu of its processes (%ld '%s', ...)", j->s->shown, count,
+	    (long)pid, name);
+	log_notice("'%s': the command has ended, waiting for %zu of "
+	    "its processes (%ld '%s', ...); see --leftovers", j->s->shown,
+	    count, (long)pid, name);
 }
 
 int64_t

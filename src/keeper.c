@@ -19,6 +19,7 @@
 #include "keeper.h"
 #include "leave.h"
 #include "log.h"
+#include "notify.h"
 #include "plugin.h"
 #include "report.h"
 #include "signals.h"
@@ -99,6 +100,9 @@ note_failure(struct keeper *k)
 	now = now_ns();
 	account_failed(&k->account, k->backoff == 0,
 	    k->deadline == TIME_NEVER ? -1 : time_later(0, term_at(k) - now),
+	    k->store.plugin.error);
+	notify_status(k->s->notify, "cannot renew the lease '%s' (token %"
+	    PRIu64 "): %s", k->s->shown, k->lease.token,
 	    k->store.plugin.error);
 	if (k->backoff == 0) {
 		k->backoff = BACKOFF_MIN;
@@ -182,9 +186,13 @@ renew(struct keeper *k)
 	case LEASERUN_OK:
 		confirm(k, renewal.sent_ns, renewal.ttl_ns);
 		account_renewed(&k->account, k->deadline, k->backoff != 0);
-		if (k->backoff != 0)
+		if (k->backoff != 0) {
+			notify_status(k->s->notify, "the lease '%s' (token %"
+			    PRIu64 ") is renewed again", k->s->shown,
+			    k->lease.token);
 			log_warning("'%s': the lease is renewed again",
 			    k->s->shown);
+		}
 		k->backoff = 0;
 		if (renewal.revoke)
 			note_revoked(k);
@@ -219,6 +227,7 @@ wait_for_events(struct keeper *k)
 	int signo;
 	int64_t now = now_ns(), at = job_next(&k->job, now);
 
+	at = time_earlier(at, notify_next(k->s->notify, now));
 	if (may_renew(k, now))
 		at = time_earlier(at, k->next_renew);
 	timer_arm(k->timer, at);
@@ -271,6 +280,7 @@ hold(struct keeper *k)
 		is_due = may_renew(k, now) && now >= k->next_renew;
 		job_look(&k->job, now, is_due);
 		note_deadline(k);
+		notify_repeat(k->s->notify);
 		if (k->job.is_ended || is_hopeless(k, now))
 			break;
 		if (is_due)
@@ -377,6 +387,8 @@ finish(struct keeper *k, int status)
 		.ran = k->job.is_started,
 	};
 
+	notify_stopping(k->s->notify, "'%s' has ended, status %d (token %"
+	    PRIu64 ")", k->s->shown, giveback_number(status), k->lease.token);
 	if (k->is_lost)
 		return status;
 	if (k->job.is_started)

@@ -9,6 +9,7 @@
 
 #include "conf.h"
 #include "guard.h"
+#include "notify.h"
 #include "report.h"
 #include "tree.h"
 
@@ -27,6 +28,7 @@ struct keeper_setup {
 	struct deadline_page *page;
 	struct tree_exempt *exempt;	/* children from before */
 	struct report	*report;
+	struct notify	*notify;
 };
 
 /*

@@ -21,6 +21,7 @@
 #include "link.h"
 #include "log.h"
 #include "name.h"
+#include "notify.h"
 #include "once.h"
 #include "proc.h"
 #include "report.h"
@@ -46,6 +47,7 @@ struct run {
 	struct tree_exempt exempt;
 	char		*backend;	/* without a password */
 	struct report	 report;
+	struct notify	 notify;
 };
 
 static const char *const own_variables[] = {
@@ -147,6 +149,10 @@ is_own_variable(const struct run *r, const char *entry)
 		    entry[len] == '=')
 			return true;
 	}
+	/* What we say is not to be said by the command once more. */
+	if (r->conf.notify == NOTIFY_READY &&
+	    strncmp(entry, "NOTIFY_SOCKET=", 14) == 0)
+		return true;
 	len = extra == NULL ? 0 : strlen(extra);
 	return len > 0 && strncmp(entry, extra, len) == 0 &&
 	    entry[len] == '=';
@@ -255,6 +261,7 @@ run(struct run *r, const char *chain)
 		.conf = &r->conf, .shown = r->shown, .name = r->name,
 		.owner = r->owner, .chain = chain, .command = r->argv[0],
 		.exempt = &r->exempt, .report = &r->report,
+		.notify = &r->notify,
 	};
 	char once[LEASERUN_KEY_SIZE], once_shown[ONCE_SHOWN_SIZE];
 	struct timespec ts;
@@ -284,7 +291,10 @@ run(struct run *r, const char *chain)
 	}
 	close(fds[1]);
 	s.link = fds[0];
+	notify_open(&r->notify, r->conf.notify == NOTIFY_NO ? NULL :
+	    getenv("NOTIFY_SOCKET"), r->conf.notify == NOTIFY_READY);
 	status = keeper_run(&s);
+	notify_close(&r->notify);
 	report_close(&r->report);
 	conf_free(&r->conf);
 	leave(status);

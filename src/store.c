@@ -12,6 +12,7 @@
 #include "holder.h"
 #include "leave.h"
 #include "log.h"
+#include "notify.h"
 #include "report.h"
 #include "signals.h"
 #include "store.h"
@@ -132,10 +133,31 @@ is_in_chain(const char *chain, const char *owner)
 	return false;
 }
 
+static void
+tell_manager(const struct store *st, enum report_refusal refusal)
+{
+	const char *why = st->plugin.error, *by = "";
+	char holder[256];
+
+	if (refusal == REFUSED_DONE)
+		why = "it is done";
+	else if (refusal == REFUSED_INTERRUPTED)
+		why = "told to stop";
+	else if (st->is_held && (refusal == REFUSED_HELD ||
+	    refusal == REFUSED_BLOCKED || refusal == REFUSED_OUTER)) {
+		holder_identify(&st->holder, holder, sizeof(holder));
+		by = "held by ";
+		why = holder;
+	}
+	notify_stopping(st->s->notify, "'%s' not run: %s%s", st->s->shown, by,
+	    why);
+}
+
 /* The command is not run; why is said next. */
 static void
 refused(const struct store *st, enum report_refusal refusal, int status)
 {
+	tell_manager(st, refusal);
 	st->s->report->waited_ns = now_ns() - st->wait_since;
 	report_refusal(st->s->report, refusal, status,
 	    st->is_held ? &st->holder : NULL, st->plugin.error);
@@ -158,6 +180,11 @@ host_holder(const struct leaserun_host *host,
 	    is_in_chain(st->s->chain, entry->owner)) {
 		st->is_outer = true;
 		return false;
+	}
+	if (st->s->conf->wait > 0) {
+		holder_identify(entry, text, sizeof(text));
+		notify_status(st->s->notify, "waiting for '%s', held by %s",
+		    st->s->shown, text);
 	}
 	if (is_new) {
 		report_other(st->s->report, EVENT_BUSY, entry);
@@ -340,6 +367,8 @@ acquire(struct store *st, const struct leaserun_request *request,
 			return result;
 		}
 		memcpy(reason, st->plugin.error, sizeof(reason));
+		notify_status(st->s->notify, "asking for '%s' again: %s",
+		    st->s->shown, reason);
 		log_debug("'%s': trying again: %s", st->s->shown,
 		    st->plugin.error);
 		store_pause(st, time_earlier(limit, time_add(now_ns(),
@@ -379,6 +408,7 @@ store_acquire(struct store *st, const struct keeper_setup *s,
 	enum leaserun_result result;
 
 	setup_host(st, s);
+	notify_status(s->notify, "asking for '%s'", s->shown);
 	gethostname(host, sizeof(host) - 1);
 	if ((st->timer = timer_open()) == -1) {
 		refused(st, REFUSED_INTERNAL, EXIT_INTERNAL);

@@ -11,17 +11,17 @@ allowed() {
 	case $1 in
 	src/main.c) echo "$all fence.h query.h run.h" ;;
 	src/run.[ch]) echo "$all run.h guard.h keeper.h leave.h link.h" \
-	    "proc.h report.h signals.h tree.h" ;;
+	    "notify.h proc.h report.h signals.h tree.h" ;;
 	src/keeper.[ch]) echo "$all $abi account.h giveback.h keeper.h" \
-	    "guard.h job.h leave.h loss.h plugin.h report.h signals.h" \
+	    "guard.h job.h leave.h loss.h notify.h plugin.h report.h signals.h" \
 	    "store.h tree.h" ;;
 	src/giveback.[ch]) echo "$all $abi account.h giveback.h keeper.h" \
 	    "loss.h report.h signals.h store.h" ;;
-	src/job.[ch]) echo "$all job.h keeper.h leave.h link.h proc.h" \
-	    "report.h signals.h tree.h" ;;
+	src/job.[ch]) echo "$all job.h keeper.h leave.h link.h notify.h" \
+	    "proc.h report.h signals.h tree.h" ;;
 	src/holder.[ch]) echo "$abi holder.h timeutil.h" ;;
 	src/store.[ch]) echo "$all $abi holder.h store.h keeper.h leave.h" \
-	    "plugin.h report.h signals.h" ;;
+	    "notify.h plugin.h report.h signals.h" ;;
 	src/signals.[ch]) echo "signals.h guard.h leave.h link.h proc.h" \
 	    "sigkind.h timeutil.h tree.h util.h" ;;
 	src/sigkind.[ch]) echo "sigkind.h" ;;
@@ -51,6 +51,7 @@ allowed() {
 	src/log.[ch]) echo "journal.h log.h util.h" ;;
 	src/journal.[ch]) echo "journal.h" ;;
 	src/name.[ch]) echo "name.h" ;;
+	src/notify.[ch]) echo "log.h notify.h timeutil.h util.h" ;;
 	src/timeutil.[ch]) echo "timeutil.h util.h" ;;
 	src/util.[ch]) echo "util.h" ;;
 	backends/file*.[ch]) echo "file*.h leaserun-backend.h" \
