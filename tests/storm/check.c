@@ -527,7 +527,7 @@ was_frozen(const struct job *j, int64_t from, int64_t to)
 		if ((strcmp(f->kind, "both") == 0 ||
 		    strcmp(f->kind, "pause") == 0) &&
 		    strcmp(f->who, j->who) == 0 && f->from <= from &&
-		    (f->to == NEVER || to <= f->to + slack))
+		    f->to != NEVER && to <= f->to + slack)
 			return true;
 	}
 	return false;
