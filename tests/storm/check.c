@@ -83,7 +83,7 @@ struct write {
 struct watch {
 	char	*name;
 	int64_t	 sign;			/* the last one */
-	uint64_t token;			/* of that */
+	uint64_t token;			/* the highest */
 };
 
 struct line {
@@ -253,7 +253,7 @@ note_sign(struct job *j, int64_t ns)
 	if (w == NULL)
 		return;
 	check_pause(w, ns);
-	if (w->sign != 0 && w->token != j->token) {
+	if (w->sign != 0 && j->token > w->token) {
 		takeovers++;
 		if (ns - w->sign > takeover)
 			takeover = ns - w->sign;
@@ -262,7 +262,8 @@ note_sign(struct job *j, int64_t ns)
 			calm_takeover = ns - since;
 	}
 	w->sign = ns;
-	w->token = j->token;
+	if (j->token > w->token)
+		w->token = j->token;
 }
 
 static void

@@ -9,7 +9,9 @@ who=$1
 url=$2
 RANDOM=$3
 n=${who#c}
-kinds=(plain plain plain family stubborn daemon leaver stopper failing)
+kinds=(plain plain plain family stubborn daemon leaver failing)
+# Only with --max-run is there an end to it.
+[ -z "$STORM_FENCE" ] || kinds+=(stopper)
 
 # one_of WORD...: sets `one'.
 one_of() {

@@ -4,7 +4,6 @@
 servers=(1 2 3)
 clients=(4 5 6 7 8 9 10 11)
 admin=h12
-member=()
 endpoints=http://10.78.0.1:2379,http://10.78.0.2:2379,http://10.78.0.3:2379
 
 store_start() {
@@ -44,8 +43,9 @@ member_start() {
 	    "$url:2379" --listen-peer-urls "$url:2380" \
 	    --initial-advertise-peer-urls "$url:2380" --initial-cluster "$all" \
 	    --initial-cluster-state new >>"$work/m$1/log" 2>&1 &
-	member[$1]=$!
 	echo "$!" >"$work/member.$1"
+	# When it is killed, nobody is to be told.
+	disown
 }
 
 ctl() {

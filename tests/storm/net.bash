@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 # Hosts of a storm: each has a network namespace of its own, and they reach each
 # other through tests/storm/hub.c.  For a shell that has mount, PID and network
 # namespaces of its own.

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034,SC2154
+# shellcheck shell=bash disable=SC2034,SC2120,SC2154
 # PostgreSQL on the hosts 1 and 2, a primary and its standby, which change places
 # at times, and PgBouncer in front of the primary on host 3.
 
@@ -46,6 +46,8 @@ server_start() {
 	    "FAKETIME_TIMESTAMP_FILE=$work/clock" \
 	    "$PGBIN/postgres" -D "$work/pg$1" >>"$work/pg$1.log" 2>&1 &
 	echo "$!" >"$work/server.$1"
+	# When it is killed, nobody is to be told.
+	disown
 	await 60 server_ready "$1"
 }
 
@@ -93,6 +95,7 @@ pooler_start() {
 	    echo /usr/sbin/pgbouncer)" "$work/pooler/ini" \
 	    >>"$work/pooler.out" 2>&1 &
 	echo "$!" >"$work/pooler.pid"
+	disown
 }
 
 store_start() {

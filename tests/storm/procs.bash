@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034
+# shellcheck shell=bash disable=SC2034,SC2154
 # What a storm does to the processes of a run, and who they are.
 
 # kids PID: its children, in the array of that name.
@@ -54,7 +54,7 @@ send() {
 	local signal=$1
 
 	shift
-	[ $# -eq 0 ] || kill -s "$signal" "$@" 2>/dev/null || :
+	[ -z "$*" ] || kill -s "$signal" "$@" 2>/dev/null || :
 }
 
 # some MIN MAX: milliseconds, as sleep has them.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck disable=SC2154
 # A storm: contenders for a few names, each on a host of its own, while their
 # processes, their network and their store are harmed at random.
 #	storm.bash STORE SECONDS SEED [FIGURES]
@@ -13,7 +14,7 @@ set -u
 store=$1
 seconds=$2
 seed=$3
-figures=${4:-/dev/null}
+figures=$(realpath -m "${4:-/dev/null}")
 here=$srcdir/tests/storm
 bin=$builddir/tests/storm
 
@@ -23,8 +24,10 @@ if [ -z "${STORM_INSIDE-}" ]; then
 	work=$(mktemp -d "${TMPDIR:-/tmp}/leaserun-storm.XXXXXX") || exit
 	user=()
 	[ "$(id -u)" -eq 0 ] || user=(-r)
-	STORM_INSIDE=$work unshare "${user[@]}" -m -n -p -f --kill-child \
-	    --mount-proc -- bash "$0" "$@" </dev/null
+	# However this shell ends, the kernel ends all that is inside.
+	STORM_INSIDE=$work setpriv --pdeathsig KILL \
+	    unshare "${user[@]}" -m -n -p -f --kill-child --mount-proc -- \
+	    bash "$0" "$@" </dev/null
 	status=$?
 	if [ -n "${STORM_KEEP-}" ]; then
 		mkdir -p "$STORM_KEEP"
@@ -66,16 +69,15 @@ case $store in
 flock | etcdctl) STORM_FENCE= ;;
 esac
 case $store in
-# shellcheck source=tests/storm/file.bash
-file | flock) . "$here/file.bash" ;;
-# shellcheck source=tests/storm/etcd.bash
-etcd | etcdctl) . "$here/etcd.bash" ;;
-# shellcheck source=tests/storm/postgres.bash
-postgres) . "$here/postgres.bash" ;;
+file | flock) kind="file" ;;
+etcd | etcdctl) kind=etcd ;;
+postgres) kind=postgres ;;
 *)
 	echo "no such store: '$store'" >&2
 	exit 64 ;;
 esac
+# shellcheck source=/dev/null
+. "$here/$kind.bash"
 
 note() {
 	"$STORM_RECORD" note "$@"
@@ -206,14 +208,13 @@ start_contenders() {
 		start_harm 20 300 2500 network
 		start_harm 21 300 2500 network
 	}
-	[ "$store" = flock ] || start_harm 22 3000 7000 store_fault
+	[ "$store" = flock ] || start_harm 22 2000 5000 store_fault
 	[ -z "$STORM_FENCE" ] || start_harm 23 3000 9000 revoke
 	[ "${STORM_HOST-yes}" = no ] || start_harm 24 2000 9000 pressure
 }
 
 # rough SECONDS, calm SECONDS
 rough() {
-	note rough
 	: >rough
 	sleep "$1"
 	rm rough
@@ -226,6 +227,7 @@ rough() {
 calm() {
 	note calm
 	sleep "$1"
+	note rough
 }
 
 # Pids of what belongs to a run, whoever it descends from now.
@@ -238,11 +240,31 @@ none_remain() {
 	[ -z "$(remains)" ]
 }
 
+contenders_gone() {
+	local pid
+
+	for pid in "${contenders[@]}"; do
+		is_gone "$pid" || return
+	done
+}
+
+end_all() {
+	local who
+
+	for who in "${!clients[@]}"; do
+		who=c$((who + 1))
+		note fault "$who" term
+		send TERM "$(cat "$who.pid" 2>/dev/null)"
+	done
+}
+
 finish() {
 	local pid comm register
 
 	: >stop
-	wait "${contenders[@]}"
+	# etcdctl waits for its lock for ever.
+	await 20 contenders_gone 2>/dev/null || end_all
+	await 40 contenders_gone || :
 	await 30 none_remain || :
 	for pid in $(remains); do
 		comm=$(tr ' ' _ <"/proc/$pid/comm") || continue
