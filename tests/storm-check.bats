@@ -330,6 +330,8 @@ unstarted() {
 
 	unstarted - code 69
 	right "${third[@]}" "${rough[@]}"
+	right "${third[@]}" "4500 gap 150"
+	wrong "ended with status 69" "${third[@]}" "4500 gap 80"
 	third - - code 69
 	wrong "ended with status 69" "${third[@]}" "${rough[@]}"
 	unstarted - code 69

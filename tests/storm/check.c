@@ -675,7 +675,12 @@ was_rough(const struct run *r)
 		    r->begin)
 			return true;
 	}
-	return was_starved(r->begin, r->end);
+	for (i = 0; i < n_gaps; i++) {
+		if (gaps[i].to - gaps[i].from >= STARVED &&
+		    gaps[i].to >= r->begin && gaps[i].from <= r->end)
+			return true;
+	}
+	return false;
 }
 
 static bool

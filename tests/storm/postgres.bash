@@ -41,7 +41,9 @@ server_ready() {
 
 # server_start N: the server of host N, when it answers.
 server_start() {
-	at "h$1" env --chdir=/ "${as[@]}" "LD_PRELOAD=$(faketime_lib)" \
+	# No function, so that the pid is the server's.
+	nsenter "--net=/run/netns/h$1" -- env --chdir=/ "${as[@]}" \
+	    "LD_PRELOAD=$(faketime_lib)" \
 	    FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1 \
 	    "FAKETIME_TIMESTAMP_FILE=$work/clock" \
 	    "$PGBIN/postgres" -D "$work/pg$1" >>"$work/pg$1.log" 2>&1 &
@@ -91,7 +93,7 @@ pooler_conf() {
 }
 
 pooler_start() {
-	at h3 env --chdir=/ "${as[@]}" "$(command -v pgbouncer ||
+	nsenter --net=/run/netns/h3 -- env --chdir=/ "${as[@]}" "$(command -v pgbouncer ||
 	    echo /usr/sbin/pgbouncer)" "$work/pooler/ini" \
 	    >>"$work/pooler.out" 2>&1 &
 	echo "$!" >"$work/pooler.pid"
