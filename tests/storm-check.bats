@@ -16,12 +16,12 @@ history() {
 			1500 tick n1 11 102
 			1990 gone n1 11 102
 			2000 end n1 11 101 j1 0
-			2010 exit c1 j1 code 0
+			2010 exit c1 j1 code 0 50
 			950 begin c2 j2 n1 -
 			2100 start n1 12 103 j2 c2 plain
 			2500 tick n1 12 104
 			3000 end n1 12 103 j2 3
-			3010 exit c2 j2 code 3
+			3010 exit c2 j2 code 3 50
 			90000 over
 		END
 		[ $# -eq 0 ] || printf '%s\n' "$@"
@@ -61,13 +61,13 @@ figure() {
 third() {
 	third=("3900 begin c3 j3 ${name-n1} $1"
 	    "4000 start ${name-n1} 13 105 j3 c3 plain"
-	    "5010 exit c3 j3 ${*:3}")
+	    "5010 exit c3 j3 ${*:3} 50")
 	[ "$2" = - ] || third+=("5000 end ${name-n1} 13 105 j3 $2")
 }
 
 # Like third, but the command is not started.
 unstarted() {
-	third=("3900 begin c3 j3 n1 $1" "5010 exit c3 j3 ${*:2}")
+	third=("3900 begin c3 j3 n1 $1" "5010 exit c3 j3 ${*:2} 50")
 }
 
 @test "a good history" {
@@ -258,7 +258,7 @@ unstarted() {
 	wrong "key 'k' of 'once' was done by run j3, and run j4 started" \
 	    "${third[@]}" "5500 begin c4 j4 once once=k" \
 	    "5600 start once 14 120 j4 c4 plain" \
-	    "5700 end once 14 120 j4 3" "5710 exit c4 j4 code 3"
+	    "5700 end once 14 120 j4 3" "5710 exit c4 j4 code 3 50"
 }
 
 @test "a key that two had done at once" {
@@ -266,7 +266,7 @@ unstarted() {
 	third once=k 0 code 0
 	history "${third[@]}" "4400 begin c4 j4 once once=k" \
 	    "5005 start once 14 120 j4 c4 plain" \
-	    "5700 end once 14 120 j4 0" "5710 exit c4 j4 code 0"
+	    "5700 end once 14 120 j4 0" "5710 exit c4 j4 code 0 50"
 	checked 1
 	file_has out "key 'k' of 'once' was done by runs j3 and j4"
 }
@@ -276,11 +276,11 @@ unstarted() {
 	third once=k 3 code 3
 	right "${third[@]}" "5500 begin c4 j4 once once=k" \
 	    "5600 start once 14 120 j4 c4 plain" \
-	    "5700 end once 14 120 j4 0" "5710 exit c4 j4 code 0" \
-	    "5800 begin c5 j5 once once=k" "5900 exit c5 j5 code 0" \
+	    "5700 end once 14 120 j4 0" "5710 exit c4 j4 code 0 50" \
+	    "5800 begin c5 j5 once once=k" "5900 exit c5 j5 code 0 50" \
 	    "6000 begin c5 j6 once once=l" \
 	    "6100 start once 15 120 j6 c5 plain" \
-	    "6200 end once 15 120 j6 0" "6300 exit c5 j6 code 0"
+	    "6200 end once 15 120 j6 0" "6300 exit c5 j6 code 0 50"
 	figure keys 2
 }
 
@@ -348,6 +348,15 @@ unstarted() {
 	wrong "ended with status 79" "${third[@]}" "4000 fault net silent"
 }
 
+@test "a command that was ended before it could tell that it began" {
+	unstarted - code 79
+	right "${third[@]}" "4000 fault net silent" "0 ran c3 50"
+	wrong "ended with status 79" "${third[@]}" "4000 fault net silent" \
+	    "0 ran c3 51" "0 ran c2 50"
+	unstarted - code 75
+	wrong "ended with status 75" "${third[@]}" "0 ran c3 50"
+}
+
 @test "what was done to the run decides" {
 	third - - signal 9
 	right "${third[@]}" "4500 fault c3 kill-keeper"
@@ -411,7 +420,7 @@ unstarted() {
 	checked 2
 	history "100 tick n1"
 	checked 2
-	history "100 exit c9 j9 code 0"
+	history "100 exit c9 j9 code 0 50"
 	checked 2
 	history "100 heal c1 both"
 	checked 2

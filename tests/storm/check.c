@@ -13,6 +13,7 @@
  *	NS fault WHO KIND	and NS heal WHO KIND, where it lasts; WHO is a
  *		contender, a NAME, `store', `net' or `host'
  *	NS grant NAME TOKEN WHO		of the events of leaserun
+ *	NS ran WHO PID		the same: its command had been started
  *	NS calm, NS rough	from, to: nothing is wrong
  *	NS left PID COMMAND	a process that should not be there at the end
  *	NS value FILE VALUE	of a register, at the end
@@ -47,13 +48,14 @@ enum exit_kind { NOT_ENDED, BY_CODE, BY_SIGNAL };
 
 struct run {
 	struct run *next;		/* of the bucket */
-	char	*id, *who, *name, *key;	/* key: of --once, or NULL */
+	char	*id, *who, *name, *pid;
+	char	*key;			/* of --once, or NULL */
 	bool	 has_max_run, has_started;
 	int64_t	 begin, end;
 	enum exit_kind kind;
 	int	 number;
 	int	 status;		/* of the command, -1: not told */
-	int64_t	 started;
+	int64_t	 started;		/* 0: it did not tell */
 };
 
 struct job {
@@ -80,6 +82,11 @@ struct write {
 	bool	 is_last;
 };
 
+/* A command that may have been killed before it could tell. */
+struct ran {
+	char	*who, *pid;
+};
+
 struct watch {
 	char	*name;
 	int64_t	 sign;			/* the last one */
@@ -98,8 +105,9 @@ static struct job *jobs[BUCKETS], **all_jobs;
 static struct write *writes[BUCKETS];
 static struct fault *faults;
 static struct gap *gaps;
+static struct ran *rans;
 static struct watch *watches;
-static size_t n_lines, n_runs, n_jobs, n_faults, n_gaps, n_watches;
+static size_t n_lines, n_runs, n_jobs, n_faults, n_gaps, n_rans, n_watches;
 
 static bool is_ours, is_over, is_calm;
 static int64_t ttl, bound, slack, grace, calm_since;
@@ -303,6 +311,7 @@ on_exit_of(struct run *r, char *word[], int64_t ns)
 	r->end = ns;
 	r->kind = strcmp(word[4], "code") == 0 ? BY_CODE : BY_SIGNAL;
 	r->number = atoi(word[5]) & 0xff;
+	r->pid = word[6];
 	if (r->kind == BY_CODE)
 		codes[r->number]++;
 	else
@@ -338,6 +347,13 @@ on_grant(char *word[])
 		violation("token %" PRIu64 " of '%s' was granted twice, the "
 		    "second time to %s", j->token, j->name, word[4]);
 	j->is_granted = true;
+}
+
+static void
+on_ran(char *word[])
+{
+	rans = grow(rans, n_rans, sizeof(*rans));
+	rans[n_rans++] = (struct ran){ .who = word[2], .pid = word[3] };
 }
 
 static void
@@ -448,7 +464,7 @@ take(struct line *l)
 		get_write(word[5], word[7])->written++;
 	} else if (is_line(word, n, "begin", 6, whole))
 		on_begin(word, l->ns);
-	else if (is_line(word, n, "exit", 6, whole))
+	else if (is_line(word, n, "exit", 7, whole))
 		on_exit_of(need_run(word[3], whole), word, l->ns);
 	else if (is_line(word, n, "fault", 4, whole))
 		on_fault(word, l->ns);
@@ -456,6 +472,8 @@ take(struct line *l)
 		on_heal(word, l->ns, whole);
 	else if (is_line(word, n, "grant", 5, whole))
 		on_grant(word);
+	else if (is_line(word, n, "ran", 4, whole))
+		on_ran(word);
 	else if (is_line(word, n, "calm", 2, whole))
 		set_calm(true, l->ns);
 	else if (is_line(word, n, "rough", 2, whole))
@@ -722,6 +740,18 @@ may_have_signal(const struct run *r)
 }
 
 static void
+check_start(struct run *r)
+{
+	size_t i;
+
+	for (i = 0; i < n_rans && r->pid != NULL; i++) {
+		if (strcmp(rans[i].who, r->who) == 0 &&
+		    strcmp(rans[i].pid, r->pid) == 0)
+			r->has_started = true;
+	}
+}
+
+static void
 check_run(const struct run *r)
 {
 	if (r->kind == NOT_ENDED) {
@@ -761,6 +791,8 @@ check_keys(void)
 			if (b == a || b->key == NULL || !b->has_started ||
 			    strcmp(a->key, b->key) != 0 ||
 			    strcmp(a->name, b->name) != 0)
+				continue;
+			if (b->started == 0)
 				continue;
 			if (b->started > a->end)
 				violation("key '%s' of '%s' was done by run %s,"
@@ -900,8 +932,10 @@ main(int argc, char *argv[])
 	if (store == NULL || !is_over)
 		errx(2, "'%s' is not a whole history", argv[1]);
 	check_jobs();
-	for (i = 0; i < n_runs; i++)
+	for (i = 0; i < n_runs; i++) {
+		check_start(all_runs[i]);
 		check_run(all_runs[i]);
+	}
 	keys = check_keys();
 	tally(&open, "open.");
 	tally(&fenced, "fenced.");

@@ -9,7 +9,7 @@ who=$1
 url=$2
 RANDOM=$3
 n=${who#c}
-kinds=(plain plain plain family stubborn daemon leaver failing)
+kinds=(plain plain plain family stubborn stubborn daemon leaver failing)
 # Only with --max-run is there an end to it.
 [ -z "$STORM_FENCE" ] || kinds+=(stopper)
 

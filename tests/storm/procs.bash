@@ -161,8 +161,8 @@ harm() {
 	pause) pause "$who" ;;
 	both)
 		# So that there is somebody who works on.
-		[ -z "$command" ] || lasting "$who" "$one" $((STORM_TTL / 2)) \
-		    $((STORM_TTL * 2)) "$keeper" "$guard" ;;
+		[ -z "$command" ] || lasting "$who" "$one" $((STORM_TTL * 3 / 4)) \
+		    $((STORM_TTL * 5 / 2)) "$keeper" "$guard" ;;
 	stop-keeper) lasting "$who" "$one" 100 $long "$keeper" ;;
 	stop-guard) lasting "$who" "$one" 100 $long "$guard" ;;
 	stop-helper) lasting "$who" "$one" 100 $long "${helpers[@]}" ;;

@@ -21,7 +21,7 @@
  * record get FILE		prints what the register holds
  * record put FILE OLD		writes a new value that was made from OLD
  *
- *	NS begin WHO RUN NAME FLAGS	NS exit WHO RUN code|signal NUMBER
+ *	NS begin WHO RUN NAME FLAGS	NS exit WHO RUN code|signal NUMBER PID
  *	NS start NAME TOKEN PID RUN WHO KIND
  *	NS member NAME TOKEN PID KIND	NS tick NAME TOKEN PID
  *	NS gone NAME TOKEN PID		NS end NAME TOKEN PID RUN STATUS
@@ -144,10 +144,11 @@ run(char *argv[])
 		;
 	unlink(argv[3]);
 	if (WIFSIGNALED(status))
-		say("exit %s %s signal %d", argv[0], number, WTERMSIG(status));
+		say("exit %s %s signal %d %ld", argv[0], number,
+		    WTERMSIG(status), (long)pid);
 	else
-		say("exit %s %s code %d", argv[0], number,
-		    WEXITSTATUS(status));
+		say("exit %s %s code %d %ld", argv[0], number,
+		    WEXITSTATUS(status), (long)pid);
 	return 0;
 }
 

@@ -122,22 +122,37 @@ start_harm() {
 	) >>"$work/log" 2>&1 &
 }
 
+# Sets host, of one whose job runs, or of anybody.
+any_host() {
+	local i
+
+	for _ in 1 2 3 4; do
+		i=$((RANDOM % ${#clients[@]}))
+		host=${clients[i]}
+		! run_of "c$((i + 1))" || [ -z "$command" ] || return 0
+	done
+}
+
 network() {
 	local host server kind
 
-	one_of "${clients[@]}"
-	host=$one
-	((RANDOM % 8 > 0)) || host=0
+	any_host
 	one_of "${servers[@]}"
 	server=$one
-	((RANDOM % 3 > 0)) || server=0
-	[ "$server" != 0 ] || [ "$host" != 0 ] || host=${clients[0]}
-	some 200 $((STORM_TTL * 2))
-	one_of silent lost-requests lost-replies lossy slow late reset
+	((RANDOM % 4 == 0)) || server=0
+	((RANDOM % 8 > 0)) || [ "$server" = 0 ] || host=0
+	some 200 $((STORM_TTL * 5 / 2))
+	one_of silent silent fading fading lost-requests lost-replies lossy \
+	    slow late reset
 	kind=$one
 	note fault net "$kind"
 	case $kind in
 	silent) net_both drop "$host" "$server" ;;
+	fading)
+		# The last answers that come are old.
+		net delay "$server" "$host" $((RANDOM % 500 + 500))
+		sleep "1.$((RANDOM % 10))"
+		net_both drop "$host" "$server" ;;
 	lost-requests) net drop "$host" "$server" ;;
 	lost-replies) net drop "$server" "$host" ;;
 	lossy) net_both lose "$host" "$server" $((RANDOM % 50 + 20)) ;;
@@ -276,8 +291,11 @@ finish() {
 		*) note value "$register" "$(cat "$register")" ;;
 		esac
 	done 2>/dev/null
-	[ ! -e events ] || jq -r 'select(.event == "acquired") |
-	    "grant \(.name) \(.token) \(.label)"' events |
+	# Of those that were not killed before they could tell.
+	[ ! -e events ] || jq -r 'if .event == "acquired" then
+	    "grant \(.name) \(.token) \(.label)"
+	    elif .event == "end" and .ran_ms != null then
+	    "ran \(.label) \(.pid)" else empty end' events |
 	    sed "s/^/$(sed -n '1s/ .*//p' history) /" >>history
 	note over
 }
