@@ -12,6 +12,8 @@
 #include "report.h"
 #include "tree.h"
 
+struct store;
+
 /* All owned by the caller, valid while the keeper runs. */
 struct keeper_setup {
 	const struct conf *conf;
@@ -27,6 +29,7 @@ struct keeper_setup {
 	struct deadline_page *page;
 	struct tree_exempt *exempt;	/* children from before */
 	struct report	*report;
+	struct store	*store;		/* store_skips() was asked */
 };
 
 /*
