@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "filelock.h"
 #include "filelook.h"
 
@@ -131,6 +132,34 @@ filelook_released(const struct filedir *dir, const struct leaserun_lease *lease)
 	    !fileinfo_is_owner(&info, lease->owner)))
 		result = LEASERUN_LOST;
 	return result;
+}
+
+bool
+file_is_held(void *self, const char *name)
+{
+	const struct filedir *dir = self;
+	bool busy = false, queued = false;
+	char file[FILEDIR_FILE_SIZE];
+	struct leaserun_entry entry;
+	struct fileinfo info;
+	int dirfd, fd = -1;
+
+	if (filedir_open(dir, FILEDIR_USE, &dirfd) != LEASERUN_OK ||
+	    dirfd == -1)
+		return false;
+	filedir_name(file, name, ".lock");
+	if (filedir_file(dir, dirfd, file, false, &fd) == LEASERUN_OK &&
+	    fd != -1 && filelock_test(fd, &busy, &queued) == 0 &&
+	    (busy || queued)) {
+		if (filelook(dir, dirfd, name, &info, &entry) != LEASERUN_OK)
+			dir->host->debug(dir->host, "cannot tell who holds "
+			    "'%s'", name);
+		dir->host->holder(dir->host, &entry);
+	}
+	if (fd != -1)
+		close(fd);
+	close(dirfd);
+	return busy || queued;
 }
 
 static bool

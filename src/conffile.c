@@ -109,19 +109,24 @@ file_fail(struct source *source, int line, const char *fmt, ...)
 static char *
 read_all(struct source *source, int fd, size_t *size)
 {
-	char *text = xcalloc(FILE_MAX + 2, 1);
-	size_t n = 0;
+	size_t most = (size_t)source->st.st_size, n = 0;
 	ssize_t got;
+	char *text;
 
+	if (most > FILE_MAX) {
+		file_fail(source, 0, "is larger than 1 MiB");
+		return NULL;
+	}
+	text = xcalloc(most + 2, 1);
 	do {
-		got = read(fd, text + n, FILE_MAX + 1 - n);
+		got = read(fd, text + n, most + 1 - n);
 		if (got > 0)
 			n += (size_t)got;
-	} while (n <= FILE_MAX && (got > 0 || (got == -1 && errno == EINTR)));
+	} while (n <= most && (got > 0 || (got == -1 && errno == EINTR)));
 	if (got == -1)
 		file_fail(source, 0, "cannot be read: %s", strerror(errno));
-	else if (n > FILE_MAX)
-		file_fail(source, 0, "is larger than 1 MiB");
+	else if (n > most)
+		file_fail(source, 0, "has grown while it was read");
 	else if (memchr(text, '\0', n) != NULL)
 		file_fail(source, 0, "has a NUL byte, it is not a text");
 	else {
@@ -319,6 +324,11 @@ conffile_read(const char *path, bool must_exist, struct settings *settings,
 		goto out;
 	if ((line = confscan(text, why)) != 0) {
 		file_fail(&source, line, "%s", why);
+		goto out;
+	}
+	/* Comments are blank by now, and there may be nothing else. */
+	if (text[strspn(text, " \t\r\n")] == '\0') {
+		rc = 0;
 		goto out;
 	}
 	if (parse(&source, text, size) == -1 ||

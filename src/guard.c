@@ -438,7 +438,8 @@ wait_for_events(struct guard *g)
 		[POLL_LINK] = { .fd = g->link, .events = POLLIN },
 		[POLL_CHILD] = { .fd = g->child_fd, .events = POLLIN },
 		[POLL_TIMER] = { .fd = g->timer, .events = POLLIN },
-		[POLL_EXEC] = { .fd = g->exec_fd, .events = POLLIN },
+		[POLL_EXEC] = { .fd = g->job->tell_started ? g->exec_fd : -1,
+		    .events = POLLIN },
 	};
 	struct signalfd_siginfo si;
 
@@ -481,7 +482,6 @@ guard_run(int link, struct deadline_page *page, const struct guard_job *job)
 	g.timer = timer_open();
 	if (tree_init() == -1 || g.child_fd == -1 || g.timer == -1)
 		return 1;
-
 	/*
 	 * The order inside one wake-up: the deadline, then who has ended, then
 	 * one message, so that a flood of them cannot put off the rest.

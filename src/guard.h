@@ -41,6 +41,11 @@ struct guard_job {
 	bool		 kill_leftovers;
 	bool		 leave_leftovers;
 	bool		 own_group;	/* for the command */
+	/*
+	 * Someone wants to know at once that the command was executed.  That
+	 * wakes up both; a failure ends the child, and does so anyway.
+	 */
+	bool		 tell_started;
 	pid_t		 keeper_group;	/* 0: groups are left alone */
 	sigset_t	 mask;		/* for the command */
 	bool		 ignore_chld;

@@ -439,11 +439,14 @@ job_dismiss_guard(struct job *j)
 	close(j->s->link);
 	if (j->survivor != 0 && !j->is_ended)
 		return;		/* it stays with what may not be killed */
-	while (!signals_guard_ended()) {
-		if (is_stopped(j->s->guard) || now_ns() > patience)
-			kill(j->s->guard, SIGKILL);
+	/* It has most likely gone before there is a reason to look closer. */
+	while (waitpid(j->s->guard, NULL, WNOHANG) == 0) {
 		poll(&event, 1, 20);
 		signals_clear();
+		if (signals_guard_ended())
+			break;
+		if (is_stopped(j->s->guard) || now_ns() > patience)
+			kill(j->s->guard, SIGKILL);
 	}
 	waitpid(j->s->guard, NULL, WNOHANG);
 }

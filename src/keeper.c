@@ -35,7 +35,7 @@
 struct keeper {
 	const struct keeper_setup *s;
 	const struct conf *conf;
-	struct store	 store;
+	struct store	*store;
 	struct leaserun_lease lease;
 	struct job	 job;
 	struct account	 account;
@@ -86,7 +86,7 @@ attempt_deadline(const struct keeper *k)
 		return time_add(now, ATTEMPT_MAX);
 	/* After term_at it goes on, for what is left of the lease. */
 	left = now < term_at(k) ? term_at(k) - now : k->deadline - now;
-	parts = k->store.plugin.endpoints > 3 ? k->store.plugin.endpoints : 3;
+	parts = k->store->plugin.endpoints > 3 ? k->store->plugin.endpoints : 3;
 	return time_add(now, time_later(ATTEMPT_MIN,
 	    time_earlier(ATTEMPT_MAX, left / parts)));
 }
@@ -100,21 +100,21 @@ note_failure(struct keeper *k)
 	now = now_ns();
 	account_failed(&k->account, k->backoff == 0,
 	    k->deadline == TIME_NEVER ? -1 : time_later(0, term_at(k) - now),
-	    k->store.plugin.error);
+	    k->store->plugin.error);
 	notify_status(k->s->notify, "cannot renew the lease '%s' (token %"
 	    PRIu64 "): %s", k->s->shown, k->lease.token,
-	    k->store.plugin.error);
+	    k->store->plugin.error);
 	if (k->backoff == 0) {
 		k->backoff = BACKOFF_MIN;
 		if (k->deadline == TIME_NEVER)
 			log_warning("'%s': cannot renew the lease, trying "
-			    "again: %s", k->s->shown, k->store.plugin.error);
+			    "again: %s", k->s->shown, k->store->plugin.error);
 		else {
 			duration_format((time_later(0, term_at(k) - now) /
 			    NS_PER_MS) * NS_PER_MS, left, sizeof(left));
 			log_warning("'%s': cannot renew the lease, trying "
 			    "again for %s: %s", k->s->shown, left,
-			    k->store.plugin.error);
+			    k->store->plugin.error);
 		}
 	} else
 		k->backoff = time_earlier(k->backoff * 2, BACKOFF_MAX);
@@ -175,12 +175,12 @@ renew(struct keeper *k)
 	int64_t attempt = attempt_deadline(k);
 	enum leaserun_result result;
 
-	k->store.is_alone = k->job.is_taken_over;
+	k->store->is_alone = k->job.is_taken_over;
 	signals_renewing(kill_at(k), k->deadline, attempt,
 	    k->conf->lost_exit_code);
-	result = store_renew(&k->store, &k->lease, attempt, &renewal);
+	result = store_renew(k->store, &k->lease, attempt, &renewal);
 	signals_renewed();
-	account_woke(&k->account, k->store.due_at, k->store.woke_at,
+	account_woke(&k->account, k->store->due_at, k->store->woke_at,
 	    term_at(k));
 	switch (result) {
 	case LEASERUN_OK:
@@ -261,7 +261,7 @@ note_deadline(struct keeper *k)
 		tell_loss(k, LOSS_OWN_PAUSE, "");
 	else
 		tell_loss(k, LOSS_OUTAGE, k->backoff == 0 ? "" :
-		    k->store.plugin.error);
+		    k->store->plugin.error);
 }
 
 /*
@@ -322,17 +322,17 @@ freshen(struct keeper *k)
 		if (now_ns() >= term_at(k)) {
 			log_error("'%s': the lease could not be renewed before "
 			    "the command was started: %s", k->s->shown,
-			    k->store.plugin.error);
+			    k->store->plugin.error);
 			return EXIT_UNAVAILABLE;
 		}
 		if (now_ns() >= k->next_renew || k->backoff == 0)
 			renew(k);
 		if (k->is_lost)
 			return EXIT_UNAVAILABLE;
-		if (store_events(&k->store))
-			return k->store.leave;
+		if (store_events(k->store))
+			return k->store->leave;
 		if (k->backoff != 0)
-			store_pause(&k->store, k->next_renew);
+			store_pause(k->store, k->next_renew);
 	}
 	return 0;
 }
@@ -382,7 +382,7 @@ static int
 finish(struct keeper *k, int status)
 {
 	struct giveback g = {
-		.s = k->s, .store = &k->store, .lease = &k->lease,
+		.s = k->s, .store = k->store, .lease = &k->lease,
 		.account = &k->account, .deadline = k->deadline,
 		.ran = k->job.is_started,
 	};
@@ -445,7 +445,7 @@ int
 keeper_run(const struct keeper_setup *s)
 {
 	struct keeper k = {
-		.s = s, .conf = s->conf,
+		.s = s, .conf = s->conf, .store = s->store,
 		.deadline = TIME_NEVER, .next_renew = TIME_NEVER,
 		.lease = { .name = s->name, .owner = s->owner,
 		    .ttl_ns = s->conf->ttl },
@@ -462,7 +462,7 @@ keeper_run(const struct keeper_setup *s)
 		report_refused(s->report, EXIT_INTERNAL);
 		return exited_with(EXIT_INTERNAL);
 	}
-	if (store_acquire(&k.store, s, &grant, &status)) {
+	if (store_acquire(k.store, s, &grant, &status)) {
 		status = run_with_lease(&k, &grant);
 		account_end(&k.account, outcome_kind(&k, status),
 		    giveback_number(status), k.job.is_started ?
@@ -471,7 +471,7 @@ keeper_run(const struct keeper_setup *s)
 		status = exited_with(status);
 		k.job.is_ended = true;
 	}
-	store_close(&k.store);
+	store_close(k.store);
 	job_dismiss_guard(&k.job);
 	return status;
 }

@@ -13,6 +13,8 @@
 #include "report.h"
 #include "tree.h"
 
+struct store;
+
 /* All owned by the caller, valid while the keeper runs. */
 struct keeper_setup {
 	const struct conf *conf;
@@ -29,6 +31,7 @@ struct keeper_setup {
 	struct tree_exempt *exempt;	/* children from before */
 	struct report	*report;
 	struct notify	*notify;
+	struct store	*store;		/* store_skips() was asked */
 };
 
 /*

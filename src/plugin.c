@@ -134,6 +134,12 @@ load_module(struct plugin *p, const char *scheme, const char *dir)
 	return NULL;
 }
 
+bool
+plugin_is_built_in(const char *url)
+{
+	return strncmp(url, "file:", 5) == 0;
+}
+
 enum leaserun_result
 plugin_open(struct plugin *p, const struct leaserun_target *target,
     const char *module_dir)
@@ -155,7 +161,7 @@ plugin_open(struct plugin *p, const struct leaserun_target *target,
 		    "the backend URL has no scheme such as file:");
 		return LEASERUN_MISCONFIGURED;
 	}
-	if (strcmp(scheme, "file") == 0)
+	if (plugin_is_built_in(target->url))
 		p->ops = &file_backend;
 	else
 		p->ops = load_module(p, scheme, module_dir);
@@ -175,6 +181,12 @@ plugin_close(struct plugin *p)
 	if (p->self != NULL)
 		p->ops->close(p->self);
 	p->self = NULL;
+}
+
+bool
+plugin_is_held(const struct plugin *p, const char *name)
+{
+	return file_is_held(p->self, name);
 }
 
 int

@@ -1,9 +1,11 @@
 /*
- * From a URL to an open backend.  Loads modules; only ever called in the
- * keeper after the guard was forked, and by the query commands.
+ * From a URL to an open backend.  Loads modules: then it is only ever called in
+ * the keeper after the guard was forked, and by the query commands.
  */
 #ifndef PLUGIN_H
 #define PLUGIN_H
+
+#include <stdbool.h>
 
 #include "../backends/leaserun-backend.h"
 
@@ -24,6 +26,12 @@ struct plugin {
 enum leaserun_result plugin_open(struct plugin *,
 	    const struct leaserun_target *, const char *module_dir);
 void	 plugin_close(struct plugin *);
+
+/* Whether the backend needs no module, nor any library. */
+bool	 plugin_is_built_in(const char *url);
+
+/* file_is_held(), of a backend that is built in and open. */
+bool	 plugin_is_held(const struct plugin *, const char *name);
 
 /*
  * Copies what a module has of the functions that we know; the others are NULL.

@@ -17,6 +17,7 @@
 #define PATH_ROOM	64
 
 static int proc_fd = -1;
+static bool has_terminal;
 
 /* Appends text or a number to a path; both keep it terminated. */
 static void
@@ -119,16 +120,13 @@ proc_owner(pid_t pid)
 	return fstatat(proc_fd, path, &st, 0) == 0 ? st.st_uid : (uid_t)-1;
 }
 
-/* A numeric field of stat, counted as proc(5) does; false: none. */
+/* A numeric field of the text of stat, counted as proc(5) does; false: none. */
 static bool
-read_field(pid_t pid, int field, long long *value)
+get_field(const char *text, int field, long long *value)
 {
-	char buf[512], *p;
+	const char *p = strrchr(text, ')');
 	int at;
 
-	if (read_file(pid, "/stat", buf, sizeof(buf)) <= 0 ||
-	    (p = strrchr(buf, ')')) == NULL)
-		return false;
 	for (at = 2; at < field && p != NULL; at++)
 		p = strchr(p + 1, ' ');
 	if (p == NULL)
@@ -140,18 +138,20 @@ read_field(pid_t pid, int field, long long *value)
 bool
 proc_has_terminal(void)
 {
-	long long tty;
-
-	return read_field(getpid(), 7, &tty) && tty != 0;
+	return has_terminal;
 }
 
 int64_t
 proc_born(pid_t pid)
 {
+	char buf[512];
 	long long ticks;
 
+	if (read_file(pid, "/stat", buf, sizeof(buf)) <= 0 ||
+	    !get_field(buf, 22, &ticks))
+		return -1;
 	/* What user space sees of a tick is a hundredth of a second. */
-	return read_field(pid, 22, &ticks) ? ticks * PROC_TICK : -1;
+	return ticks * PROC_TICK;
 }
 
 /* Numbers separated by spaces, read in pieces. */
@@ -252,34 +252,43 @@ proc_children(pid_t pid, void (*fn)(pid_t))
 		each_entry(dir, each_of_thread, pid, fn);
 }
 
-/* Whether the numbers in /proc are those of our own pid namespace. */
-static bool
-is_own_proc(void)
+/*
+ * What the kernel says of us: the terminal, and by which number /proc knows us,
+ * which is not ours in another pid namespace.  0, or the number of an error.
+ */
+static int
+read_self(void)
 {
-	char text[32];
+	char buf[512];
+	long long tty = 0;
 	ssize_t n;
+	int fd;
 
-	n = readlinkat(proc_fd, "self", text, sizeof(text) - 1);
-	if (n <= 0)
-		return false;
-	text[n] = '\0';
-	return strtol(text, NULL, 10) == getpid();
+	if ((fd = openat(proc_fd, "self/stat", O_RDONLY | O_CLOEXEC)) == -1)
+		return errno == EMFILE ? EMFILE : ENOENT;
+	n = read(fd, buf, sizeof(buf) - 1);
+	close(fd);
+	buf[n > 0 ? n : 0] = '\0';
+	if (strtol(buf, NULL, 10) != getpid())
+		return n > 0 ? ESRCH : ENOENT;
+	has_terminal = get_field(buf, 7, &tty) && tty != 0;
+	return 0;
 }
 
 int
 proc_init(void)
 {
+	int error;
+
+	if (proc_fd != -1)
+		return 0;
+	proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (proc_fd == -1)
-		proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (proc_fd == -1)
 		return -1;
-	if (faccessat(proc_fd, "self/stat", R_OK, 0) == -1) {
-		errno = ENOENT;
-		return -1;
-	}
-	if (!is_own_proc()) {
-		errno = ESRCH;
-		return -1;
-	}
-	return 0;
+	if ((error = read_self()) == 0)
+		return 0;
+	close(proc_fd);
+	proc_fd = -1;
+	errno = error;
+	return -1;
 }

@@ -11,9 +11,10 @@
 #include <sys/types.h>
 
 /*
- * Opens /proc, close-on-exec; once more is free.  -1 with errno: ENOENT without
- * a usable /proc, ESRCH when it is of another pid namespace (its numbers must
- * not be used), others.  Everything below fails before this.
+ * Opens /proc, close-on-exec; once more is free, in a child that was forked as
+ * well.  -1 with errno: ENOENT without a usable /proc, ESRCH when it is of
+ * another pid namespace (its numbers must not be used), others.  Everything
+ * below fails before this.
  */
 int	proc_init(void);
 
@@ -37,7 +38,7 @@ uid_t	proc_owner(pid_t);
 /* Calls fn with every child of a process, whichever thread made it. */
 void	proc_children(pid_t, void (*fn)(pid_t));
 
-/* Whether the caller has a controlling terminal. */
+/* Whether there was a controlling terminal at the time of proc_init(). */
 bool	proc_has_terminal(void);
 
 #endif

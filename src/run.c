@@ -1,7 +1,7 @@
 /*
  * Reads the options of `run', makes everything that keeper and guard share,
  * and forks.  The only file that knows both sides; must fork the guard before
- * any backend is loaded.
+ * any module is loaded.
  */
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -27,6 +27,7 @@
 #include "report.h"
 #include "run.h"
 #include "signals.h"
+#include "store.h"
 #include "tree.h"
 #include "util.h"
 
@@ -43,11 +44,12 @@ struct run {
 	char		**argv;
 	struct guard_job job;
 	struct deadline_page *page;
-	pid_t		 children[EXEMPT_MAX];
 	struct tree_exempt exempt;
 	char		*backend;	/* without a password */
 	struct report	 report;
 	struct notify	 notify;
+	struct store	 store;
+	pid_t		 children[EXEMPT_MAX];	/* last: mostly untouched */
 };
 
 static const char *const own_variables[] = {
@@ -211,6 +213,14 @@ make_environment(struct run *r, const char *chain)
 	r->job.envp = env;
 }
 
+static int
+cannot_prepare(void)
+{
+	log_error("cannot prepare the run: %s%s", strerror(errno),
+	    limit_hint(errno));
+	return EXIT_INTERNAL;
+}
+
 /* What decides how the job is run, and who is not part of it. */
 static int
 prepare_job(struct run *r)
@@ -219,6 +229,8 @@ prepare_job(struct run *r)
 	ssize_t n;
 
 	if (tree_init() == -1) {
+		if (errno == EMFILE)
+			return cannot_prepare();
 		log_error("/proc %s: without it the processes of the job "
 		    "cannot be found; mount it (in a new pid namespace: "
 		    "unshare --mount-proc)", errno == ESRCH ? "belongs to "
@@ -237,6 +249,7 @@ prepare_job(struct run *r)
 	r->job.kill_leftovers = r->conf.leftovers == LEFTOVERS_KILL;
 	r->job.leave_leftovers = r->conf.leftovers == LEFTOVERS_LEAVE;
 	r->job.keeper_group = getpgrp();
+	r->job.tell_started = r->conf.log_level >= LOG_LEVEL_INFO;
 	r->job.own_group = r->job.keeper_group != 0 && !proc_has_terminal();
 	/* An ignored SIGCHLD would take the children's statuses from us. */
 	sigaction(SIGCHLD, &dfl, &chld);
@@ -254,6 +267,15 @@ make_page(void)
 	return page == MAP_FAILED ? NULL : page;
 }
 
+static void __attribute__((noreturn))
+finish(struct run *r, int status)
+{
+	notify_close(&r->notify);
+	report_close(&r->report);
+	conf_free(&r->conf);
+	leave(status);
+}
+
 static int
 run(struct run *r, const char *chain)
 {
@@ -262,6 +284,7 @@ run(struct run *r, const char *chain)
 		.owner = r->owner, .chain = chain, .command = r->argv[0],
 		.exempt = &r->exempt, .report = &r->report,
 		.notify = &r->notify,
+		.store = &r->store,
 	};
 	char once[LEASERUN_KEY_SIZE], once_shown[ONCE_SHOWN_SIZE];
 	struct timespec ts;
@@ -273,16 +296,22 @@ run(struct run *r, const char *chain)
 		s.once_key = once;
 		s.once_shown = once_shown;
 	}
-	if ((s.page = make_page()) == NULL || link_pair(fds) == -1) {
-		log_error("cannot prepare the run: %s%s", strerror(errno),
-		    limit_hint(errno));
-		return EXIT_INTERNAL;
-	}
+	notify_open(&r->notify, r->conf.notify == NOTIFY_NO ? NULL :
+	    getenv("NOTIFY_SOCKET"), r->conf.notify == NOTIFY_READY);
+	/* Of a whole fleet all but one end here: it has to be cheap. */
+	if (store_skips(&r->store, &s, &status))
+		finish(r, exited_with(status));
+	if ((status = prepare_job(r)) != 0)
+		return status;
+	make_environment(r, chain);
+	if ((s.page = make_page()) == NULL || link_pair(fds) == -1)
+		return cannot_prepare();
 	/* Until the handlers are there; the guard keeps them blocked. */
 	signals_block(&r->job.mask);
 	if ((s.guard = _Fork()) == 0) {
 		close(fds[0]);
 		report_leave(&r->report);
+		notify_close(&r->notify);
 		_exit(guard_run(fds[1], s.page, &r->job));
 	}
 	if (s.guard == -1) {
@@ -291,13 +320,7 @@ run(struct run *r, const char *chain)
 	}
 	close(fds[1]);
 	s.link = fds[0];
-	notify_open(&r->notify, r->conf.notify == NOTIFY_NO ? NULL :
-	    getenv("NOTIFY_SOCKET"), r->conf.notify == NOTIFY_READY);
-	status = keeper_run(&s);
-	notify_close(&r->notify);
-	report_close(&r->report);
-	conf_free(&r->conf);
-	leave(status);
+	finish(r, keeper_run(&s));
 }
 
 int
@@ -326,10 +349,7 @@ cmd_run(int argc, char *argv[])
 	    (status = make_owner(&r)) != 0 ||
 	    (status = open_report(&r)) != 0)
 		return status;
-	if ((status = prepare_job(&r)) == 0) {
-		make_environment(&r, chain);
-		status = run(&r, chain);
-	}
+	status = run(&r, chain);
 	report_refused(&r.report, status);
 	report_close(&r.report);
 	return status;

@@ -393,6 +393,35 @@ open_backend(struct store *st)
 }
 
 bool
+store_skips(struct store *st, const struct keeper_setup *s, int *status)
+{
+	setup_host(st, s);
+	/* What fails here is tried again, and told, where it is needed. */
+	if (!plugin_is_built_in(s->conf->backend) ||
+	    open_backend(st) != LEASERUN_OK || s->conf->wait > 0 ||
+	    !plugin_is_held(&st->plugin, s->name))
+		return false;
+	*status = skip(st);
+	plugin_close(&st->plugin);
+	return true;
+}
+
+/* In the bound that a library may need. */
+static enum leaserun_result
+open_in_time(struct store *st)
+{
+	enum leaserun_result result;
+
+	if (st->plugin.self != NULL)
+		return LEASERUN_OK;
+	signals_bound(time_add(now_ns(), time_add(CANCEL_BOUND,
+	    st->s->conf->connect_timeout)), EXIT_UNAVAILABLE, hangs);
+	result = open_backend(st);
+	signals_bound(TIME_NEVER, 0, NULL);
+	return result;
+}
+
+bool
 store_acquire(struct store *st, const struct keeper_setup *s,
     struct leaserun_grant *grant, int *status)
 {
@@ -407,7 +436,6 @@ store_acquire(struct store *st, const struct keeper_setup *s,
 	};
 	enum leaserun_result result;
 
-	setup_host(st, s);
 	notify_status(s->notify, "asking for '%s'", s->shown);
 	gethostname(host, sizeof(host) - 1);
 	if ((st->timer = timer_open()) == -1) {
@@ -417,11 +445,7 @@ store_acquire(struct store *st, const struct keeper_setup *s,
 		*status = EXIT_INTERNAL;
 		return false;
 	}
-	signals_bound(time_add(now_ns(), time_add(CANCEL_BOUND,
-	    s->conf->connect_timeout)), EXIT_UNAVAILABLE, hangs);
-	result = open_backend(st);
-	signals_bound(TIME_NEVER, 0, NULL);
-	if (result != LEASERUN_OK) {
+	if ((result = open_in_time(st)) != LEASERUN_OK) {
 		*status = refuse(st, result);
 		return false;
 	}

@@ -30,9 +30,16 @@ struct store {
 };
 
 /*
- * Opens the backend and takes the lease, waiting as long as was asked for.
- * True: granted.  False: everything is said and given back; *status is what to
- * exit with.
+ * Comes first, before there is a guard; a backend that is built in is opened
+ * here.  True when such a one sees that the lease is held and nobody is to wait
+ * for it.  Then everything is said, and *status is what to exit with.
+ */
+bool	store_skips(struct store *, const struct keeper_setup *, int *status);
+
+/*
+ * Opens the backend, if it is not, and takes the lease, waiting as long as was
+ * asked for.  True: granted.  False: everything is said and given back; *status
+ * is what to exit with.
  */
 bool	store_acquire(struct store *, const struct keeper_setup *,
 	    struct leaserun_grant *, int *status);

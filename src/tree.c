@@ -262,8 +262,13 @@ tree_spare_zombie(struct tree_exempt *exempt, pid_t child)
 ssize_t
 tree_children(pid_t *pids, size_t size)
 {
+	siginfo_t si;
 	ssize_t n = 0;
 
+	/* Mostly there are none, which the kernel says sooner than /proc. */
+	if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT | __WALL) ==
+	    -1 && errno == ECHILD)
+		return 0;
 	busy = 1;
 	queued = 0;
 	enqueue_children(getpid());
@@ -324,8 +329,7 @@ exec_command(const struct tree_command *command, pid_t guard, int report)
 	if (command->ignore_chld)
 		sigaction(SIGCHLD, &sa, NULL);
 	sigprocmask(SIG_SETMASK, command->mask, NULL);
-	environ = (char **)command->envp;
-	execvp(command->argv[0], command->argv);
+	execvpe(command->argv[0], command->argv, command->envp);
 failed:
 	error = errno;
 	while (write(report, &error, sizeof(error)) == -1 && errno == EINTR)

@@ -1,9 +1,10 @@
 /*
  * bench ROUNDS -- COMMAND-A... -- COMMAND-B...
  *
- * Runs two commands in turn and prints medians of wall time and CPU time of
- * each, and the median and quartiles of the ratio A / B taken pair by pair, so
- * that what else goes on at the machine hits both.
+ * Runs two commands in turn and prints the medians of wall time, CPU time and
+ * the largest resident set of one of its processes (at least our own, which it
+ * starts from) for each, and the median and quartiles of the ratio A / B taken
+ * pair by pair, so that what else goes on at the machine hits both.
  */
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -15,6 +16,13 @@
 #include <unistd.h>
 
 #define WARM_UP	20
+
+enum figure { WALL, CPU, PEAK, FIGURES };
+
+/* Of one run: milliseconds and kilobytes. */
+struct sample {
+	double	figure[FIGURES];
+};
 
 static double
 seconds(void)
@@ -32,7 +40,7 @@ of_timeval(struct timeval tv)
 }
 
 static void
-run(char **argv, double *wall, double *cpu)
+run(char **argv, struct sample *sample)
 {
 	double start = seconds();
 	struct rusage ru;
@@ -48,8 +56,10 @@ run(char **argv, double *wall, double *cpu)
 		fprintf(stderr, "bench: cannot run '%s'\n", argv[0]);
 		exit(1);
 	}
-	*wall = seconds() - start;
-	*cpu = of_timeval(ru.ru_utime) + of_timeval(ru.ru_stime);
+	sample->figure[WALL] = (seconds() - start) * 1e3;
+	sample->figure[CPU] = (of_timeval(ru.ru_utime) +
+	    of_timeval(ru.ru_stime)) * 1e3;
+	sample->figure[PEAK] = (double)ru.ru_maxrss;
 }
 
 static int
@@ -69,26 +79,37 @@ quantile(double *values, int n, double q)
 }
 
 static void
-report(const char *what, double *a, double *b, int n)
+report(enum figure figure, const struct sample *a, const struct sample *b,
+    int n)
 {
-	double *ratio = calloc((size_t)n, sizeof(*ratio));
-	int i;
+	static const char *const names[FIGURES] = { "wall", "cpu", "peak" };
+	static const char *const units[FIGURES] = { "ms", "ms", "kB" };
+	double *column[3];
+	int i, k, digits = figure == PEAK ? 0 : 3;
 
-	if (ratio == NULL)
-		exit(1);
-	for (i = 0; i < n; i++)
-		ratio[i] = b[i] > 0 ? a[i] / b[i] : 1;
-	printf("  %-10s %8.3f ms | %8.3f ms | ratio %.2f (%.2f to %.2f)\n",
-	    what, quantile(a, n, 0.5) * 1e3, quantile(b, n, 0.5) * 1e3,
-	    quantile(ratio, n, 0.5), quantile(ratio, n, 0.25),
-	    quantile(ratio, n, 0.75));
-	free(ratio);
+	for (k = 0; k < 3; k++) {
+		if ((column[k] = calloc((size_t)n, sizeof(double))) == NULL)
+			exit(1);
+	}
+	for (i = 0; i < n; i++) {
+		column[0][i] = a[i].figure[figure];
+		column[1][i] = b[i].figure[figure];
+		column[2][i] = b[i].figure[figure] > 0 ?
+		    a[i].figure[figure] / b[i].figure[figure] : 1;
+	}
+	printf("  %-10s %8.*f %s | %8.*f %s | ratio %.2f (%.2f to %.2f)\n",
+	    names[figure], digits, quantile(column[0], n, 0.5), units[figure],
+	    digits, quantile(column[1], n, 0.5), units[figure],
+	    quantile(column[2], n, 0.5), quantile(column[2], n, 0.25),
+	    quantile(column[2], n, 0.75));
+	for (k = 0; k < 3; k++)
+		free(column[k]);
 }
 
 int
 main(int argc, char *argv[])
 {
-	double *wall[2], *cpu[2], ignored;
+	struct sample *samples[2], ignored;
 	char **command[2] = { NULL, NULL };
 	int i, n, which = 0;
 
@@ -104,21 +125,21 @@ main(int argc, char *argv[])
 		return 2;
 	}
 	for (i = 0; i < 2; i++) {
-		wall[i] = calloc((size_t)n, sizeof(double));
-		cpu[i] = calloc((size_t)n, sizeof(double));
-		if (wall[i] == NULL || cpu[i] == NULL)
+		samples[i] = calloc((size_t)n, sizeof(*samples[i]));
+		if (samples[i] == NULL)
 			return 1;
 	}
 	for (i = 0; i < WARM_UP; i++)
-		run(command[i % 2], &ignored, &ignored);
+		run(command[i % 2], &ignored);
 	for (i = 0; i < n; i++) {
 		/* Each is first as often as the other. */
 		which = i % 2;
-		run(command[which], &wall[which][i], &cpu[which][i]);
+		run(command[which], &samples[which][i]);
 		which = !which;
-		run(command[which], &wall[which][i], &cpu[which][i]);
+		run(command[which], &samples[which][i]);
 	}
-	report("wall", wall[0], wall[1], n);
-	report("cpu", cpu[0], cpu[1], n);
+	report(WALL, samples[0], samples[1], n);
+	report(CPU, samples[0], samples[1], n);
+	report(PEAK, samples[0], samples[1], n);
 	return 0;
 }

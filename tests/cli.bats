@@ -117,6 +117,16 @@ hold() {
 	run_tool 42 run --conflict-exit-code 42 job true
 }
 
+@test "-v says at once that the command runs, and that it does not" {
+	bg "$LEASERUN" run -v job -- sh -c \
+	    'while [ ! -e over ]; do sleep 0.02; done' 2>said
+	wait_until 30 file_has said "started process"
+	touch over
+	assert_ends 0 $!
+	run_tool 127 run -v job -- ./nothing
+	assert_lacks "$stderr" "started process"
+}
+
 @test "--complain-after makes a long skip loud whatever -E says" {
 	hold job
 	run_tool 0 run -E 0 --complain-after 1h job true

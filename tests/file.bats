@@ -93,6 +93,22 @@ as_nobody() {
 	assert_ends 0 "$holder"
 }
 
+@test "a skip makes no process, and checks whose the files are" {
+	local status=0
+
+	hold job
+	ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 strace -f -o trace \
+	    -e trace=process "$LEASERUN" run job -- touch ran || status=$?
+	assert_equal "$status" 75
+	file_has trace execve
+	run grep -E '(clone|fork)[3(]' trace
+	assert_equal "$output" ""
+	chmod o+r state/job.lock
+	run_tool 78 run job -- touch ran
+	assert_contains "$stderr" "chmod o-rw"
+	[ ! -e ran ]
+}
+
 @test "a daemon left behind on purpose does not keep the lock" {
 	run_tool 0 run --leftovers leave job -- sh -c \
 	    'setsid sleep 1000 & echo $! >daemon'

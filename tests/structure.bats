@@ -11,7 +11,7 @@ allowed() {
 	case $1 in
 	src/main.c) echo "$all fence.h query.h run.h" ;;
 	src/run.[ch]) echo "$all run.h guard.h keeper.h leave.h link.h" \
-	    "notify.h proc.h report.h signals.h tree.h" ;;
+	    "notify.h proc.h report.h signals.h store.h tree.h" ;;
 	src/keeper.[ch]) echo "$all $abi account.h giveback.h keeper.h" \
 	    "guard.h job.h leave.h loss.h notify.h plugin.h report.h signals.h" \
 	    "store.h tree.h" ;;
