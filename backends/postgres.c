@@ -94,8 +94,8 @@ find_blocker(struct postgres *p, const char *query, const char *param,
 	if (found)
 		snprintf(p->blocked, sizeof(p->blocked), "%s is locked by the "
 		    "transaction of server process %s; end that one: SELECT "
-		    "pg_terminate_backend(%s)", what, PQgetvalue(res, 0, 0),
-		    PQgetvalue(res, 0, 0));
+		    "pg_terminate_backend(%s)", what, pgsql_value(res, 0, 0),
+		    pgsql_value(res, 0, 0));
 	PQclear(res);
 	free(sql);
 	return found;

@@ -403,7 +403,7 @@ command_gone() {
 
 @test "guard frozen when it has begun to kill: gone before the next grant" {
 	first_runs
-	bg "$MEDDLE" catch "$(guard "$first")" caught
+	bg "$MEDDLE" snare "$(guard "$first")" caught
 	wait_until 10 test -s caught
 	script renew unavailable
 	assert_taken_over 79

@@ -4,8 +4,8 @@
  * meddle seize PID FILE	traces a process as a debugger does, makes FILE,
  *				and stays; one that ends is not let go
  * meddle halt PID FILE		the same, and the process is stopped
- * meddle catch PID FILE	traces a guard, makes FILE, and stops it for good
- *				when it has told the keeper that it kills
+ * meddle snare PID FILE	traces a guard, makes FILE, and stops it when
+ *				it has told the keeper that it kills
  * meddle fill PID WHOSE	sends messages that do nothing from the end of
  *				this `guard' or `keeper' until no more fits
  * meddle steal PID FILE	as a command: a child that root cannot kill
@@ -106,7 +106,7 @@ tells_of_kill(pid_t pid)
 }
 
 static void
-catch(pid_t pid, const char *path)
+snare(pid_t pid, const char *path)
 {
 	int status, is_told = 0, signo = 0;
 
@@ -202,8 +202,8 @@ main(int argc, char *argv[])
 		trace(pid, argv[3], 0);
 	else if (strcmp(argv[1], "halt") == 0)
 		trace(pid, argv[3], 1);
-	else if (strcmp(argv[1], "catch") == 0)
-		catch(pid, argv[3]);
+	else if (strcmp(argv[1], "snare") == 0)
+		snare(pid, argv[3]);
 	else if (strcmp(argv[1], "steal") != 0)
 		return 99;
 	else if (fork() == 0)
