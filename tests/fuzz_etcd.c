@@ -81,15 +81,16 @@ etcdhttp_get(struct etcdhttp *h, const char *server, const char *path,
 	return etcdhttp_post(h, server, path, NULL, NULL, deadline, answer);
 }
 
-bool
+enum leaserun_result
 etcdhttp_open(struct etcdhttp *h, const char *server, const char *path,
-    const char *body, const char *authorization)
+    const char *body, const char *authorization, int64_t deadline)
 {
 	(void)server;
 	(void)authorization;
+	(void)deadline;
 	fuzz_check(path[0] == '/' && body[0] == '{');
 	h->is_open = true;
-	return true;
+	return LEASERUN_OK;
 }
 
 void
@@ -121,12 +122,19 @@ etcdhttp_wait(struct etcdhttp *h, int64_t deadline)
 	return h->host->wait(h->host, NULL, 0, deadline);
 }
 
-void
-etcdhttp_expiry(struct etcdhttp *h, char *text, size_t size)
+int64_t
+etcdhttp_expiry(struct etcdhttp *h)
 {
 	(void)h;
-	(void)size;
-	strcpy(text, "Jan  1 00:00:00 2030 GMT");
+	return INT64_C(1893456000);
+}
+
+const char *
+etcdhttp_lacks(bool tls, const char *proxy)
+{
+	(void)tls;
+	(void)proxy;
+	return NULL;
 }
 
 int
