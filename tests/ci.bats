@@ -87,6 +87,7 @@ with_cookie() {
 # cancel SERVICE HOW: politely, or for good.
 cancel() {
 	local signal=TERM
+	local -a pids
 
 	[ "$2" = politely ] || signal=KILL
 	case $1 in
@@ -96,10 +97,14 @@ cancel() {
 			kill -s INT "$step"
 			kill -s TERM "$step"
 		else
-			kill -s KILL $(tree_of "$step")
+			mapfile -t pids < <(tree_of "$step")
+			kill -s KILL "${pids[@]}"
 		fi
 		;;
-	jenkins) kill -s $signal $(with_cookie) ;;
+	jenkins)
+		mapfile -t pids < <(with_cookie)
+		kill -s $signal "${pids[@]}"
+		;;
 	esac
 }
 
