@@ -1030,9 +1030,9 @@ not() {
 @test "no table: 78 with what to run, and never 75" {
 	sql "DROP TABLE $T"
 	run_tool 78 run job -- touch ran
-	assert_contains "$stderr" "run 'leaserun init'"
+	assert_contains "$stderr" "run 'leaserun init -o table=$T'"
 	run_tool 78 run --wait 5s job -- touch ran
-	assert_contains "$stderr" "run 'leaserun init'"
+	assert_contains "$stderr" "run 'leaserun init -o table=$T'"
 	[ ! -e ran ]
 	run_tool 0 init
 	run_tool 0 run job -- touch ran
@@ -1045,7 +1045,7 @@ not() {
 	contender
 	sql "DROP TABLE $T"
 	assert_ends 78 "$second"
-	assert_contains "$(cat second)" "run 'leaserun init'"
+	assert_contains "$(cat second)" "run 'leaserun init -o table=$T'"
 	assert_ends 79 "$first"
 	assert_equal "$(lines start)" 1
 }
