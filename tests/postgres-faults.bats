@@ -848,11 +848,13 @@ advice() {
 	wait_until 10 ticking 4
 	lock_for_good "SELECT 1 FROM $T WHERE name = 'job' FOR SHARE"
 	lock_for_good "SELECT 1 FROM $T WHERE name = 'job' FOR SHARE"
-	wait_until 10 sleepers 2
+	# This one is not in the way.
+	lock_for_good "SELECT 1 FROM $T WHERE name = 'job' FOR KEY SHARE"
+	wait_until 10 sleepers 3
 	wait_until 10 grep -qE "locked by the transaction of server process \
-[0-9]+ and the transaction of server process [0-9]+;" first
+[0-9]+ and the transaction of server process [0-9]+; to" first
 	sql "$(advice)"
-	wait_until 10 sleepers 0
+	wait_until 10 sleepers 1
 	wait_until 10 file_has first "renewed again"
 	assert_equal "$(lines term)" 0
 	kill -TERM "$first"
