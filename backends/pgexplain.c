@@ -91,7 +91,7 @@ explain_missing(struct postgres *p)
 	if (p->url.schema != NULL || ask(p, elsewhere_sql, p->url.name,
 	    &res) != LEASERUN_OK || PQntuples(res) == 0)
 		p->host->error(p->host, "there is no table %s in database "
-		    "'%s'; run 'leaserun init'", p->url.table, database(p));
+		    "'%s'; run '%s'", p->url.table, database(p), p->url.init);
 	else if (is_true(res, 3))
 		p->host->error(p->host, "there is no table %s in the "
 		    "search_path, but one in schema '%s'; use -o 'table=%s.%s'",
@@ -110,7 +110,7 @@ explain_schema(struct postgres *p)
 {
 	if (p->url.schema != NULL)
 		p->host->error(p->host, "there is no schema '%s' in database "
-		    "'%s'; run 'leaserun init'", p->url.schema, database(p));
+		    "'%s'; run '%s'", p->url.schema, database(p), p->url.init);
 	else
 		p->host->error(p->host, "the search_path names no schema that "
 		    "is there and may be used; name one with -o "

@@ -73,18 +73,18 @@ pglayout_wrong(const struct postgres *p, const struct pglayout *layout,
 	const struct pgsql_column *c = &pgsql_columns[i];
 
 	if (!layout->has_table) {
-		snprintf(text, size, "there is no table %s; run 'leaserun "
-		    "init'", table);
+		snprintf(text, size, "there is no table %s; run '%s'", table,
+		    p->url.init);
 		return i == pgsql_ncolumns;
 	}
 	if (i >= pgsql_ncolumns) {
 		snprintf(text, size, "table %s has no primary key on name; run "
-		    "'leaserun init'", table);
+		    "'%s'", table, p->url.init);
 		return i > pgsql_ncolumns && !layout->has_key;
 	}
 	if ((layout->missing & UINT32_C(1) << i) != 0) {
-		snprintf(text, size, "table %s has no column %s; run 'leaserun "
-		    "init'", table, c->name);
+		snprintf(text, size, "table %s has no column %s; run '%s'",
+		    table, c->name, p->url.init);
 		return true;
 	}
 	snprintf(text, size, "column %s of table %s is %s and has to be %s; "
