@@ -171,10 +171,11 @@ used_before() {
 @test "the answer to acquire is lost while others wait: one after the other" {
 	relay
 	relay_set lose-once "$ACQUIRE"
-	first -b "$RELAYED" -- ticks=30
+	first -b "$RELAYED" -- ticks=-1
 	wait_until 10 held
 	contender
-	assert_succeeded 0
+	kill -TERM "$first"
+	assert_succeeded 143
 }
 
 @test "the answer to a renewal is lost once: the job knows nothing of it" {
@@ -211,10 +212,11 @@ used_before() {
 @test "the answer to the release is lost, and another has it by then: no loss" {
 	relay
 	relay_set lose-once "$RELEASE"
-	first -b "$RELAYED" -t 60s -- ticks=30
+	first -b "$RELAYED" -t 60s -- ticks=-1
 	wait_until 10 ticking 1
 	contender
-	assert_succeeded 0
+	kill -TERM "$first"
+	assert_succeeded 143
 	lost
 	assert_equal "$(cat first)" ""
 }
