@@ -92,7 +92,7 @@ parses() {
 	mapfile -t words < <(xargs -n 1 printf '%s\n' <<<"$1")
 	for word in "${words[@]:1}"; do
 		case $word in
-		'|' | '||' | '&&' | '&' | '#'*) break ;;
+		'|' | '||' | '&&' | '&' | '#'* | '>'*) break ;;
 		*';') run+=("${word%;}"); break ;;
 		*) run+=("$word") ;;
 		esac
