@@ -38,7 +38,7 @@ struct fileinfo {
 /* 0, or -1 with errno.  A descriptor of -1 reads like an empty file. */
 int	 fileinfo_read(int fd, struct fileinfo *);
 
-/* Records a grant and syncs it; reads it back into *info. */
+/* Records a grant and syncs it; of *info the record alone is kept up to it. */
 int	 fileinfo_grant(int fd, struct fileinfo *info, uint64_t token,
 	    const struct leaserun_request *, int64_t now);
 

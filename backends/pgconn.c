@@ -9,6 +9,7 @@
 
 #include "pgconn.h"
 #include "pgdial.h"
+#include "pgsql.h"
 
 #define NS_PER_MS	INT64_C(1000000)
 #define ROLLBACK_NS	INT64_C(1000000000)
@@ -109,7 +110,7 @@ note_result(struct pgconn *c, PGresult *part, PGresult *res[])
 	bool is_ours = res == NULL;	/* nothing is expected of it */
 
 	if (!is_ours && c->part == PART_READ_ONLY &&
-	    strcmp(PQgetvalue(part, 0, 0), "on") == 0)
+	    strcmp(pgsql_value(part, 0, 0), "on") == 0)
 		note_read_only(c);
 	else if (!is_ours && c->part == commit &&
 	    strcmp(PQcmdStatus(part), "ROLLBACK") == 0) {
@@ -424,8 +425,8 @@ pgconn_may_listen(struct pgconn *c, int64_t deadline, bool *may)
 	if (result != LEASERUN_OK)
 		return result;
 	/* A pooler makes up a process number of its own. */
-	c->is_pooled = atoi(PQgetvalue(res, 0, 0)) != PQbackendPID(c->pg);
-	*may = !c->is_pooled && strcmp(PQgetvalue(res, 0, 1), "t") == 0;
+	c->is_pooled = atoi(pgsql_value(res, 0, 0)) != PQbackendPID(c->pg);
+	*may = !c->is_pooled && strcmp(pgsql_value(res, 0, 1), "t") == 0;
 	PQclear(res);
 	return LEASERUN_OK;
 }

@@ -95,7 +95,7 @@ query(const struct report *r, const char *sql, const char *param,
 static int64_t
 number(const PGresult *res, int column)
 {
-	return strtoll(PQgetvalue(res, 0, column), NULL, 10);
+	return pgsql_count(res, 0, column);
 }
 
 /* --- The server --- */
@@ -124,10 +124,10 @@ say_clock(const struct report *r, const PGresult *res, int64_t local_ms)
 static void
 say_durability(const struct report *r, const PGresult *res)
 {
-	const char *standbys = PQgetvalue(res, 0, STANDBYS);
+	const char *standbys = pgsql_value(res, 0, STANDBYS);
 
-	if (strcmp(PQgetvalue(res, 0, FSYNC), "on") != 0 ||
-	    strcmp(PQgetvalue(res, 0, FULL_PAGES), "on") != 0)
+	if (strcmp(pgsql_value(res, 0, FSYNC), "on") != 0 ||
+	    strcmp(pgsql_value(res, 0, FULL_PAGES), "on") != 0)
 		say(r, LEASERUN_BAD, "durability", "fsync or full_page_writes "
 		    "is off: a crash of the server loses grants, and tokens "
 		    "go back; switch both on");
@@ -163,10 +163,10 @@ say_connections(const struct report *r, const PGresult *res)
 		    "for %" PRId64 " s: while it is, each heartbeat leaves a "
 		    "dead row; end it (pg_stat_activity, "
 		    "pg_prepared_xacts)", number(res, OLDEST));
-	else if (strcmp(PQgetvalue(res, 0, SEES_ALL), "t") != 0)
+	else if (strcmp(pgsql_value(res, 0, SEES_ALL), "t") != 0)
 		say(r, LEASERUN_NOTE, "old transaction", "those of other roles "
 		    "cannot be seen; GRANT pg_read_all_stats TO %s",
-		    PQgetvalue(res, 0, ROLE));
+		    pgsql_value(res, 0, ROLE));
 }
 
 static void
@@ -176,8 +176,8 @@ say_version(const struct report *r, const PGresult *res)
 
 	say(r, is_old ? LEASERUN_BAD : LEASERUN_GOOD, "server",
 	    "PostgreSQL %s, a primary, at '%s', as '%s', %s%s",
-	    PQgetvalue(res, 0, SERVER_VERSION), PQhost(r->p->conn.pg),
-	    PQgetvalue(res, 0, USER), PQsslInUse(r->p->conn.pg) ? "with TLS" :
+	    pgsql_value(res, 0, SERVER_VERSION), PQhost(r->p->conn.pg),
+	    pgsql_value(res, 0, USER), PQsslInUse(r->p->conn.pg) ? "with TLS" :
 	    "without TLS", is_old ? "; 12 is the oldest that is supported" :
 	    "");
 }
@@ -218,7 +218,7 @@ check_timeline(const struct report *r, int64_t deadline)
 	result = pgconn_run(&r->p->conn, &s, 1, deadline, &res);
 	if (result == LEASERUN_OK) {
 		say(r, LEASERUN_GOOD, "timeline", "%s; tokens grow over a "
-		    "promotion", PQgetvalue(res, 0, 0));
+		    "promotion", pgsql_value(res, 0, 0));
 		PQclear(res);
 		return LEASERUN_OK;
 	}
@@ -268,14 +268,14 @@ check_rights(const struct report *r, int64_t deadline, bool *ok)
 		return result;
 	*ok = true;
 	for (i = 0; i < 3; i++) {
-		if (strcmp(PQgetvalue(res, 0, i), "t") == 0)
+		if (strcmp(pgsql_value(res, 0, i), "t") == 0)
 			continue;
 		say(r, LEASERUN_BAD, "rights", "no %s on %s; its owner runs: "
 		    "GRANT SELECT, INSERT, UPDATE ON %s TO %s", rights[i],
-		    r->p->url.table, r->p->url.table, PQgetvalue(res, 0, 3));
+		    r->p->url.table, r->p->url.table, pgsql_value(res, 0, 3));
 		*ok = false;
 	}
-	if (strcmp(PQgetvalue(res, 0, 4), "t") == 0) {
+	if (strcmp(pgsql_value(res, 0, 4), "t") == 0) {
 		say(r, LEASERUN_BAD, "rights", "row security would hide rows; "
 		    "its owner runs: ALTER TABLE %s DISABLE ROW LEVEL SECURITY",
 		    r->p->url.table);

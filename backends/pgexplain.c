@@ -35,7 +35,7 @@ ask(struct postgres *p, const char *sql, const char *param, PGresult **res)
 static bool
 is_true(const PGresult *res, int column)
 {
-	return strcmp(PQgetvalue(res, 0, column), "t") == 0;
+	return strcmp(pgsql_value(res, 0, column), "t") == 0;
 }
 
 /* --- Rights --- */
@@ -59,7 +59,7 @@ explain_rights(struct postgres *p, const char *text)
 		p->host->error(p->host, "%s", text);
 		return;
 	}
-	role = PQgetvalue(res, 0, 0);
+	role = pgsql_value(res, 0, 0);
 	if (!is_true(res, 1))
 		p->host->error(p->host, "%s; its owner runs: GRANT USAGE ON "
 		    "SCHEMA %s TO %s", text, p->url.quoted, role);
@@ -91,17 +91,17 @@ explain_missing(struct postgres *p)
 	if (p->url.schema != NULL || ask(p, elsewhere_sql, p->url.name,
 	    &res) != LEASERUN_OK || PQntuples(res) == 0)
 		p->host->error(p->host, "there is no table %s in database "
-		    "'%s'; run 'leaserun init'", p->url.table, database(p));
+		    "'%s'; run '%s'", p->url.table, database(p), p->url.init);
 	else if (is_true(res, 3))
 		p->host->error(p->host, "there is no table %s in the "
 		    "search_path, but one in schema '%s'; use -o 'table=%s.%s'",
-		    p->url.table, PQgetvalue(res, 0, 0), PQgetvalue(res, 0, 0),
-		    p->url.name);
+		    p->url.table, pgsql_value(res, 0, 0),
+		    pgsql_value(res, 0, 0), p->url.name);
 	else
 		p->host->error(p->host, "table %s is in schema '%s', which we "
 		    "may not use; its owner runs: GRANT USAGE ON SCHEMA %s TO "
-		    "%s", p->url.table, PQgetvalue(res, 0, 0),
-		    PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
+		    "%s", p->url.table, pgsql_value(res, 0, 0),
+		    pgsql_value(res, 0, 1), pgsql_value(res, 0, 2));
 	PQclear(res);
 }
 
@@ -110,7 +110,7 @@ explain_schema(struct postgres *p)
 {
 	if (p->url.schema != NULL)
 		p->host->error(p->host, "there is no schema '%s' in database "
-		    "'%s'; run 'leaserun init'", p->url.schema, database(p));
+		    "'%s'; run '%s'", p->url.schema, database(p), p->url.init);
 	else
 		p->host->error(p->host, "the search_path names no schema that "
 		    "is there and may be used; name one with -o "

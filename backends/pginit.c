@@ -229,7 +229,7 @@ explain_twice(struct postgres *p)
 {
 	p->host->error(p->host, "table %s has several rows for one name (%s); "
 	    "keep the one with the highest token of each and delete the "
-	    "others, then run 'leaserun init'", p->url.table, p->conn.text);
+	    "others, then run '%s'", p->url.table, p->conn.text, p->url.init);
 	p->conn.state[0] = '\0';		/* not a race */
 }
 

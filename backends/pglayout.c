@@ -52,15 +52,15 @@ pglayout_look(struct postgres *p, int64_t deadline, struct pglayout *layout)
 	result = pgconn_run(&p->conn, &s, 1, deadline, &res);
 	if (result != LEASERUN_OK)
 		return result;
-	layout->has_schema = strcmp(PQgetvalue(res, 0, 0), "true") == 0;
-	layout->has_table = strcmp(PQgetvalue(res, 0, 1), "true") == 0;
-	layout->has_key = strcmp(PQgetvalue(res, 0, 2), "true") == 0;
+	layout->has_schema = strcmp(pgsql_value(res, 0, 0), "true") == 0;
+	layout->has_table = strcmp(pgsql_value(res, 0, 1), "true") == 0;
+	layout->has_key = strcmp(pgsql_value(res, 0, 2), "true") == 0;
 	layout->missing = (UINT32_C(1) << pgsql_ncolumns) - 1;
 	snprintf(layout->role, sizeof(layout->role), "%s",
-	    PQgetvalue(res, 0, 5));
+	    pgsql_value(res, 0, 5));
 	for (i = 0; i < PQntuples(res); i++)
-		look_at_column(layout, PQgetvalue(res, i, 3),
-		    PQgetvalue(res, i, 4));
+		look_at_column(layout, pgsql_value(res, i, 3),
+		    pgsql_value(res, i, 4));
 	PQclear(res);
 	return LEASERUN_OK;
 }
@@ -73,18 +73,18 @@ pglayout_wrong(const struct postgres *p, const struct pglayout *layout,
 	const struct pgsql_column *c = &pgsql_columns[i];
 
 	if (!layout->has_table) {
-		snprintf(text, size, "there is no table %s; run 'leaserun "
-		    "init'", table);
+		snprintf(text, size, "there is no table %s; run '%s'", table,
+		    p->url.init);
 		return i == pgsql_ncolumns;
 	}
 	if (i >= pgsql_ncolumns) {
 		snprintf(text, size, "table %s has no primary key on name; run "
-		    "'leaserun init'", table);
+		    "'%s'", table, p->url.init);
 		return i > pgsql_ncolumns && !layout->has_key;
 	}
 	if ((layout->missing & UINT32_C(1) << i) != 0) {
-		snprintf(text, size, "table %s has no column %s; run 'leaserun "
-		    "init'", table, c->name);
+		snprintf(text, size, "table %s has no column %s; run '%s'",
+		    table, c->name, p->url.init);
 		return true;
 	}
 	snprintf(text, size, "column %s of table %s is %s and has to be %s; "

@@ -110,9 +110,9 @@ pgonce_look(struct postgres *p, const struct leaserun_request *r,
 		return result;
 	now = wall_ms();
 	took = (p->host->now() - p->conn.sent_ns) / NS_PER_MS;
-	result = check_clock(p, strtoll(PQgetvalue(res, 0, 1), NULL, 10),
-	    now - took, now, period_ms);
-	if (result == LEASERUN_OK && strcmp(PQgetvalue(res, 0, 0), "t") == 0)
+	result = check_clock(p, pgsql_count(res, 0, 1), now - took, now,
+	    period_ms);
+	if (result == LEASERUN_OK && strcmp(pgsql_value(res, 0, 0), "t") == 0)
 		result = LEASERUN_DONE;
 	PQclear(res);
 	return result;
@@ -150,16 +150,16 @@ pgonce_list(void *self, const char *name, int64_t deadline,
 		e.held_for_ms = e.expires_in_ms = e.waiting = -1;
 		e.has_end = true;
 		snprintf(e.name, sizeof(e.name), "%s",
-		    PQgetvalue(res, i, KEY));
+		    pgsql_value(res, i, KEY));
 		snprintf(e.owner, sizeof(e.owner), "%s",
-		    PQgetvalue(res, i, OWNER));
-		pgsql_decode(PQgetvalue(res, i, LABEL), e.label,
+		    pgsql_value(res, i, OWNER));
+		pgsql_decode(pgsql_value(res, i, LABEL), e.label,
 		    sizeof(e.label));
-		pgsql_decode(PQgetvalue(res, i, HOST), e.host,
+		pgsql_decode(pgsql_value(res, i, HOST), e.host,
 		    sizeof(e.host));
-		e.token = strtoull(PQgetvalue(res, i, TOKEN), NULL, 10);
-		e.end_ms = strtoll(PQgetvalue(res, i, ENDED), NULL, 10);
-		e.ran_ms = strtoll(PQgetvalue(res, i, RAN), NULL, 10);
+		e.token = strtoull(pgsql_value(res, i, TOKEN), NULL, 10);
+		e.end_ms = strtoll(pgsql_value(res, i, ENDED), NULL, 10);
+		e.ran_ms = strtoll(pgsql_value(res, i, RAN), NULL, 10);
 		fn(arg, &e);
 	}
 	PQclear(res);

@@ -261,6 +261,15 @@ pgsql_for(const char *sql, const char *table)
 #define TIMESTAMPTZ	1184		/* its fixed number in pg_type */
 /* The year 2200; in nanoseconds, what is left until then has room. */
 #define FAR_MS		INT64_C(7258118400000)
+#define COUNT_MAX	(INT64_MAX / 4)
+
+const char *
+pgsql_value(const PGresult *res, int n, int column)
+{
+	const char *value = PQgetvalue(res, n, column);
+
+	return value == NULL ? "" : value;
+}
 
 /* A number, or `absent' for NULL. */
 static int64_t
@@ -268,7 +277,16 @@ number(const PGresult *res, int n, int column, int64_t absent)
 {
 	if (PQgetisnull(res, n, column))
 		return absent;
-	return strtoll(PQgetvalue(res, n, column), NULL, 10);
+	return strtoll(pgsql_value(res, n, column), NULL, 10);
+}
+
+int64_t
+pgsql_count(const PGresult *res, int n, int column)
+{
+	int64_t count = number(res, n, column, 0);
+
+	return count < -COUNT_MAX ? -COUNT_MAX :
+	    count > COUNT_MAX ? COUNT_MAX : count;
 }
 
 /* Nobody was granted one below 1. */
@@ -290,13 +308,13 @@ bounded(int64_t ms)
 static int64_t
 milliseconds(const PGresult *res, int n, int column)
 {
-	const char *text = PQgetvalue(res, n, column);
+	const char *text = pgsql_value(res, n, column);
 	char *end;
 	int64_t ms = 0, scale = 100;
 
 	if (strchr(text, 'I') != NULL)		/* Infinity */
 		return text[0] == '-' ? 0 : FAR_MS;
-	ms = strtoll(text, &end, 10) * 1000;
+	ms = bounded(strtoll(text, &end, 10)) * 1000;
 	if (*end == '.') {
 		for (end++; scale > 0 && *end >= '0' && *end <= '9'; end++) {
 			ms += (text[0] == '-' ? -1 : 1) * (*end - '0') * scale;
@@ -309,7 +327,7 @@ milliseconds(const PGresult *res, int n, int column)
 static void
 text(const PGresult *res, int n, int column, char *to, size_t size)
 {
-	snprintf(to, size, "%s", PQgetvalue(res, n, column));
+	snprintf(to, size, "%s", pgsql_value(res, n, column));
 }
 
 static bool
@@ -383,8 +401,8 @@ read_holder(const PGresult *res, int n, struct pgsql_row *row)
 	if (e->state == LEASERUN_FREE)
 		return;
 	text(res, n, OWNER, e->owner, sizeof(e->owner));
-	pgsql_decode(PQgetvalue(res, n, LABEL), e->label, sizeof(e->label));
-	pgsql_decode(PQgetvalue(res, n, HOST), e->host, sizeof(e->host));
+	pgsql_decode(pgsql_value(res, n, LABEL), e->label, sizeof(e->label));
+	pgsql_decode(pgsql_value(res, n, HOST), e->host, sizeof(e->host));
 	e->pid = number(res, n, PID, 0);
 	e->acquired_ms = milliseconds(res, n, ACQUIRED);
 	e->renewed_ms = milliseconds(res, n, RENEWED);
@@ -407,7 +425,7 @@ pgsql_read(const PGresult *res, int n, struct pgsql_row *row,
 {
 	struct leaserun_entry *e = &row->entry;
 	int64_t clock = milliseconds(res, n, CLOCK);
-	const char *state = PQgetvalue(res, n, STATE);
+	const char *state = pgsql_value(res, n, STATE);
 	bool is_revoked;
 
 	memset(row, 0, sizeof(*row));
@@ -440,8 +458,8 @@ pgsql_read_grant(const PGresult *res, uint64_t *token,
 	*token = token_at(res, 0, 0);
 	memset(from, 0, sizeof(*from));
 	text(res, 0, 1, from->owner, sizeof(from->owner));
-	pgsql_decode(PQgetvalue(res, 0, 2), from->label, sizeof(from->label));
-	pgsql_decode(PQgetvalue(res, 0, 3), from->host, sizeof(from->host));
+	pgsql_decode(pgsql_value(res, 0, 2), from->label, sizeof(from->label));
+	pgsql_decode(pgsql_value(res, 0, 3), from->host, sizeof(from->host));
 	from->token = token_at(res, 0, 4);
 }
 
@@ -449,5 +467,5 @@ void
 pgsql_read_renewal(const PGresult *res, int64_t *left_ms, bool *revoke)
 {
 	*left_ms = milliseconds(res, 0, 0);
-	*revoke = strcmp(PQgetvalue(res, 0, 1), "t") == 0;
+	*revoke = strcmp(pgsql_value(res, 0, 1), "t") == 0;
 }

@@ -54,6 +54,12 @@ struct pgsql_row {
 /* The statement for this table (quoted); owned by the caller; NULL: memory. */
 char	*pgsql_for(const char *sql, const char *table);
 
+/* A value; "" for NULL, and where a server left out a row or a column. */
+const char *pgsql_value(const PGresult *, int n, int column);
+
+/* A number, 0 for NULL; cut so that sums and differences of two have room. */
+int64_t	pgsql_count(const PGresult *, int n, int column);
+
 /*
  * Reads row n of pgsql_list; false: a column is not of the type that it should
  * be, *wrong names it.

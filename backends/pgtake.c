@@ -65,7 +65,8 @@ wanted_init(struct wanted *w, const struct leaserun_request *r)
 	w->params[6] = number(w->hold, r->min_hold_ns / NS_PER_MS);
 }
 
-static void
+/* The guard would take no job under a token that is none. */
+static enum leaserun_result
 read_grant(const struct postgres *p, const struct leaserun_request *r,
     const PGresult *res, struct leaserun_grant *grant)
 {
@@ -75,7 +76,13 @@ read_grant(const struct postgres *p, const struct leaserun_request *r,
 	pgsql_read_grant(res, &got.token, &got.previous);
 	got.took_over = got.previous.owner[0] != '\0';
 	snprintf(got.previous.name, sizeof(got.previous.name), "%s", r->name);
+	if (got.token == 0) {
+		p->host->error(p->host, "the answer cannot be understood "
+		    "(a grant without a token)");
+		return LEASERUN_UNAVAILABLE;
+	}
 	*grant = got;
+	return LEASERUN_OK;
 }
 
 /*
@@ -101,7 +108,7 @@ add_or_look(struct postgres *p, const struct leaserun_request *r,
 		return result;
 	memset(row, 0, sizeof(*row));	/* free, if it is not there */
 	if (PQntuples(res[0]) > 0)
-		read_grant(p, r, res[0], grant);
+		result = read_grant(p, r, res[0], grant);
 	else {
 		if (PQntuples(res[2]) > 0)
 			result = postgres_row(p, res[2], 0, row);
@@ -129,7 +136,7 @@ take(struct postgres *p, const struct leaserun_request *r, int64_t deadline,
 	if (result != LEASERUN_OK)
 		return result;
 	if (PQntuples(res) > 0)
-		read_grant(p, r, res, grant);
+		result = read_grant(p, r, res, grant);
 	else
 		result = add_or_look(p, r, &w, deadline, grant, row);
 	PQclear(res);

@@ -46,8 +46,8 @@ refuse(const struct leaserun_host *host, const char *url, const char *text)
 	line[strcspn(line, "\n")] = '\0';
 	if (strchr(url, '@') != NULL || strstr(url, "password") != NULL)
 		host->error(host, "the backend URL is not one that libpq "
-		    "understands (it holds a password, so no part of it is "
-		    "shown); write postgres://user@host:port/database");
+		    "understands (it may hold a password, so no part of it "
+		    "is shown); write postgres://user@host:port/database");
 	else
 		host->error(host, "the backend URL is not one that libpq "
 		    "understands: %s; write "
@@ -175,8 +175,24 @@ free_table(struct pgurl *url)
 	free(url->schema);
 	free(url->quoted);
 	free(url->list);
-	url->table = url->schema = url->quoted = url->list = NULL;
+	free(url->init);
+	url->table = url->schema = url->quoted = url->list = url->init = NULL;
 	url->name = NULL;
+}
+
+/* With the option, unless it is the table that is meant without it. */
+static char *
+init_for(const char *name)
+{
+	const char *option = strcmp(name, DEFAULT_TABLE) == 0 ? "" :
+	    " -o table=";
+	size_t size = sizeof("leaserun init") + strlen(option) + strlen(name);
+	char *command = malloc(size);
+
+	if (command != NULL)
+		snprintf(command, size, "leaserun init%s%s", option,
+		    option[0] == '\0' ? "" : name);
+	return command;
 }
 
 /* SCHEMA.TABLE or TABLE, as they are in the catalog. */
@@ -192,7 +208,8 @@ set_table(struct pgurl *url, const struct leaserun_host *host,
 	free_table(url);
 	to = url->table = malloc(2 * strlen(name) + 6);
 	url->list = strdup(name);
-	if (to == NULL || url->list == NULL)
+	url->init = init_for(name);
+	if (to == NULL || url->list == NULL || url->init == NULL)
 		return no_memory(host);
 	url->name = url->list;
 	ok = strchr(name, '@') == NULL;

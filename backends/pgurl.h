@@ -35,6 +35,7 @@ struct pgurl {
 	char		*schema;	/* owned, plain; NULL: none */
 	char		*quoted;	/* owned: the schema, quoted */
 	char		*list;		/* owned: what name points into */
+	char		*init;		/* owned: the command that makes it */
 	enum pgurl_connection connection;
 };
 

@@ -93,8 +93,8 @@ find_blocker(struct postgres *p, const char *query, const char *param,
 	    LEASERUN_OK && !PQgetisnull(res, 0, 0);
 	if (found)
 		snprintf(p->blocked, sizeof(p->blocked), "%s is locked by %s; "
-		    "to end that: %s", what, PQgetvalue(res, 0, 0),
-		    PQgetvalue(res, 0, 1));
+		    "to end that: %s", what, pgsql_value(res, 0, 0),
+		    pgsql_value(res, 0, 1));
 	PQclear(res);
 	free(sql);
 	return found;

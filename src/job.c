@@ -103,6 +103,20 @@ is_stopped(pid_t pid)
 }
 
 /*
+ * A guard may be stopped between its first kill and the last.  Where the lease
+ * is over, or about to be, it is looked at as often as it kills.
+ */
+static int64_t
+next_check(const struct job *j, int64_t now)
+{
+	if (j->survivor != 0)
+		return time_add(now, GUARD_LINGER);
+	if (j->ending == END_LOST || now >= j->kill_at)
+		return time_add(now, KILL_EVERY);
+	return time_earlier(time_add(now, GUARD_LINGER), j->kill_at);
+}
+
+/*
  * At the time to kill the guard must be seen at work.  One that is stopped, or
  * silent, is put out of the way.
  */
@@ -121,7 +135,7 @@ check_guard(struct job *j, int64_t now)
 	} else if (!j->is_killing)
 		take_over(j, "does not end the command");
 	else
-		j->check_guard_at = time_add(now, GUARD_LINGER);
+		j->check_guard_at = next_check(j, now);
 }
 
 /*
@@ -258,11 +272,11 @@ on_ending(struct job *j, const struct link_msg *msg)
 	bool is_kill = msg->number == SIGKILL;
 	const char *text = reason_text((enum end_reason)msg->reason);
 
+	j->ending = (enum end_reason)msg->reason;
 	if (is_kill) {
 		j->is_killing = true;
-		j->check_guard_at = time_add(now_ns(), GUARD_LINGER);
+		j->check_guard_at = next_check(j, now_ns());
 	}
-	j->ending = (enum end_reason)msg->reason;
 	report_ending(j, is_kill, reason_name(j->ending));
 	notify_stopping(j->s->notify, "ending '%s': %s", j->s->shown, text);
 	if (msg->reason == END_LEFTOVERS)

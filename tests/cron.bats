@@ -38,8 +38,8 @@ cron_script='
 	mount -t tmpfs none /var/spool
 	mkdir -p /var/spool/cron/crontabs
 	rm -rf /etc/cron.d/* /etc/crontab /etc/leaserun.conf
-	cp crontab /etc/cron.d/a
-	cp crontab /etc/cron.d/b
+	cp lines /etc/cron.d/a
+	cp lines /etc/cron.d/b
 	chmod 600 /etc/cron.d/*
 	cp sendmail /usr/sbin/sendmail
 	exec env -u LEASERUN_BACKEND -u LEASERUN_CONFIG -u TEST_MARK cron -f -L 0'
@@ -62,8 +62,8 @@ lines_of() {
 	stub backup 'echo saved; echo >>backup.ran'
 	printf '#!/bin/sh\ncat >%q/mail/$$\n' "$PWD" >sendmail
 	chmod 755 sendmail
-	crontab_now >crontab
-	assert_equal "$(grep -c '^\* \* \* \* \*' crontab)" \
+	crontab_now >lines
+	assert_equal "$(grep -c '^\* \* \* \* \*' lines)" \
 	    "$(commands | wc -l)"
 	bg unshare --mount --pid --fork --kill-child --mount-proc \
 	    sh -ec "$cron_script" >cron.log 2>&1

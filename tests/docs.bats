@@ -94,6 +94,7 @@ parses() {
 		case $word in
 		'|' | '||' | '&&' | '&' | '#'* | '>'*) break ;;
 		*';') run+=("${word%;}"); break ;;
+		[12]'>'*) ;;
 		*) run+=("$word") ;;
 		esac
 	done

@@ -291,6 +291,26 @@ lost() {
 	done
 }
 
+@test "a connection that ends behind an answer is no failed renewal" {
+	local body
+
+	with_relay
+	holder -t 120s -r 500ms
+	body="{\"result\":{\"ID\":\"$((16#$(lease_of)))\",\"TTL\":\"120\"}}"
+	printf 'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s' \
+	    "${#body}" "$body" >alive
+	for _ in 1 2 3 4 5; do
+		order "answer-once $PWD/alive /v3/lease/keepalive"
+		wait_until 20 test -e relay.done
+		rm relay.done
+	done
+	# The next heartbeat comes when this one is over.
+	wait_until 20 heartbeats_exceed $(($(heartbeats) + 1))
+	kill -TERM "$holder"
+	assert_ends 143 "$holder"
+	assert_lacks "$(cat holder.err)" 'cannot renew'
+}
+
 # So many heartbeats have reached etcd.
 heartbeats() {
 	curl -s --noproxy '*' "$scheme://127.0.0.1:$etcd_port/metrics" |

@@ -401,6 +401,15 @@ command_gone() {
 	assert_taken_over 79
 }
 
+@test "guard frozen when it has begun to kill: gone before the next grant" {
+	first_runs
+	bg "$MEDDLE" snare "$(guard "$first")" caught
+	wait_until 10 test -s caught
+	script renew unavailable
+	assert_taken_over 79
+	file_has caught caught
+}
+
 @test "guard frozen while the store's library hangs: killed all the same" {
 	first_runs
 	freeze "$(guard "$first")"

@@ -6,30 +6,22 @@
 #include <string.h>
 
 #include "../src/timeutil.h"
-
-int	LLVMFuzzerTestOneInput(const uint8_t *, size_t);
+#include "fuzz.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char *text, form[32], again[32];
+	struct fuzz f = { data, size };
+	char *text = fuzz_text(&f, '\0'), form[32], again[32], seconds[32];
 	int64_t ns, back;
 
-	if ((text = malloc(size + 1)) == NULL)
-		abort();
-	if (size > 0)
-		memcpy(text, data, size);
-	text[size] = '\0';
-
 	if (duration_parse(text, &ns) == 0) {
-		if (ns < 0 || ns > DURATION_MAX)
-			abort();
+		fuzz_check(ns >= 0 && ns <= DURATION_MAX);
 		duration_format(ns, form, sizeof(form));
-		if (duration_parse(form, &back) == -1 || back != ns)
-			abort();
+		fuzz_check(duration_parse(form, &back) == 0 && back == ns);
 		duration_format(back, again, sizeof(again));
-		if (strcmp(form, again) != 0)
-			abort();
+		fuzz_check(strcmp(form, again) == 0);
+		seconds_format(ns, seconds);
 	}
 	free(text);
 	return 0;

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "../backends/etcdreply.h"
-
-int	LLVMFuzzerTestOneInput(const uint8_t *, size_t);
+#include "fuzz.h"
 
 /* How much of it belongs to the answer. */
 static size_t

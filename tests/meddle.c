@@ -4,6 +4,8 @@
  * meddle seize PID FILE	traces a process as a debugger does, makes FILE,
  *				and stays; one that ends is not let go
  * meddle halt PID FILE		the same, and the process is stopped
+ * meddle snare PID FILE	traces a guard, makes FILE, and stops it when
+ *				it has told the keeper that it kills
  * meddle fill PID WHOSE	sends messages that do nothing from the end of
  *				this `guard' or `keeper' until no more fits
  * meddle steal PID FILE	as a command: a child that root cannot kill
@@ -16,6 +18,8 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
 
 #include <linux/sched.h>
 
@@ -64,6 +68,68 @@ trace(pid_t pid, const char *path, int halt)
 		err(99, "ptrace");
 	put(path, "traced");
 	stay();
+}
+
+/* Reads of the process, or ends: it is stopped meanwhile. */
+static void
+peek(pid_t pid, uint64_t at, void *to, size_t size)
+{
+	struct iovec here = { .iov_base = to, .iov_len = size };
+	struct iovec there = { .iov_base = (void *)(uintptr_t)at,
+	    .iov_len = size };
+
+	if (process_vm_readv(pid, &here, 1, &there, 1, 0) != (ssize_t)size)
+		err(99, "process_vm_readv");
+}
+
+/* Whether what it has sent just now says that it kills. */
+static int
+tells_of_kill(pid_t pid)
+{
+	static struct link_msg msg;
+	struct __ptrace_syscall_info info;
+	struct msghdr mh;
+	struct iovec iov;
+
+	if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) == -1)
+		err(99, "ptrace");
+	if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
+		memset(&msg, 0, sizeof(msg));
+		if (info.entry.nr != SYS_sendmsg)
+			return 0;
+		peek(pid, info.entry.args[1], &mh, sizeof(mh));
+		peek(pid, (uintptr_t)mh.msg_iov, &iov, sizeof(iov));
+		peek(pid, (uintptr_t)iov.iov_base, &msg, sizeof(msg));
+	}
+	return info.op == PTRACE_SYSCALL_INFO_EXIT &&
+	    msg.type == LINK_ENDING && msg.number == SIGKILL;
+}
+
+static void
+snare(pid_t pid, const char *path)
+{
+	int status, is_told = 0, signo = 0;
+
+	if (ptrace(PTRACE_SEIZE, pid, 0, PTRACE_O_TRACESYSGOOD) == -1 ||
+	    ptrace(PTRACE_INTERRUPT, pid, 0, 0) == -1)
+		err(99, "ptrace");
+	while (waitpid(pid, &status, 0) == pid && WIFSTOPPED(status)) {
+		if (WSTOPSIG(status) == (SIGTRAP | 0x80) &&
+		    tells_of_kill(pid)) {
+			kill(pid, SIGSTOP);
+			if (ptrace(PTRACE_DETACH, pid, 0, 0) == -1)
+				err(99, "ptrace");
+			put(path, "caught");
+			return;
+		}
+		signo = status >> 16 != 0 || WSTOPSIG(status) ==
+		    (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
+		ptrace(PTRACE_SYSCALL, pid, 0, signo);
+		if (!is_told)
+			put(path, "traced");
+		is_told = 1;
+	}
+	errx(99, "it ended");
 }
 
 static void
@@ -136,6 +202,8 @@ main(int argc, char *argv[])
 		trace(pid, argv[3], 0);
 	else if (strcmp(argv[1], "halt") == 0)
 		trace(pid, argv[3], 1);
+	else if (strcmp(argv[1], "snare") == 0)
+		snare(pid, argv[3]);
 	else if (strcmp(argv[1], "steal") != 0)
 		return 99;
 	else if (fork() == 0)

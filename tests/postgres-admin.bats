@@ -107,7 +107,7 @@ all_refuse() {
 mend() {
 	local statement
 
-	if [[ $stderr == *"run 'leaserun init'"* ]]; then
+	if [[ $stderr == *"run 'leaserun init"* ]]; then
 		"$LEASERUN" init "${opts[@]}" \
 		    -b "postgres://postgres@127.0.0.1:$PGPORT/$db"
 	else
@@ -614,9 +614,9 @@ catalog() {
 	mends 78 "run 'leaserun init'"
 	works
 	opts=(-o table=no.lease)
-	all_refuse 78 "run 'leaserun init'"
+	all_refuse 78 "run 'leaserun init -o table=no.lease'"
 	run_tool 78 doctor "${opts[@]}"
-	mends 78 "run 'leaserun init'"
+	mends 78 "run 'leaserun init -o table=no.lease'"
 	works
 }
 

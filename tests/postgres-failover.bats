@@ -280,6 +280,7 @@ alternating_proxy() {
 	on_standby pg_start
 	relay_set pass
 	relay_start "$@" "$STANDBYPORT" "$PGPORT"
+	export LEASERUN_BACKEND
 	LEASERUN_BACKEND=$(alone "$RELAYPORT")
 }
 
@@ -316,6 +317,7 @@ standby_visits() {
 	alternating_proxy "$(free_port)"
 	kill -KILL "${bg_pids[-1]}"
 	relay_start "$STANDBYPORT"
+	export LEASERUN_BACKEND
 	LEASERUN_BACKEND=$(alone "$RELAYPORT")
 	before=$(standby_visits)
 	run_tool 69 run --connect-timeout 4s job -- touch ran

@@ -848,11 +848,13 @@ advice() {
 	wait_until 10 ticking 4
 	lock_for_good "SELECT 1 FROM $T WHERE name = 'job' FOR SHARE"
 	lock_for_good "SELECT 1 FROM $T WHERE name = 'job' FOR SHARE"
-	wait_until 10 sleepers 2
+	# This one is not in the way.
+	lock_for_good "SELECT 1 FROM $T WHERE name = 'job' FOR KEY SHARE"
+	wait_until 10 sleepers 3
 	wait_until 10 grep -qE "locked by the transaction of server process \
-[0-9]+ and the transaction of server process [0-9]+;" first
+[0-9]+ and the transaction of server process [0-9]+; to" first
 	sql "$(advice)"
-	wait_until 10 sleepers 0
+	wait_until 10 sleepers 1
 	wait_until 10 file_has first "renewed again"
 	assert_equal "$(lines term)" 0
 	kill -TERM "$first"
@@ -1030,9 +1032,9 @@ not() {
 @test "no table: 78 with what to run, and never 75" {
 	sql "DROP TABLE $T"
 	run_tool 78 run job -- touch ran
-	assert_contains "$stderr" "run 'leaserun init'"
+	assert_contains "$stderr" "run 'leaserun init -o table=$T'"
 	run_tool 78 run --wait 5s job -- touch ran
-	assert_contains "$stderr" "run 'leaserun init'"
+	assert_contains "$stderr" "run 'leaserun init -o table=$T'"
 	[ ! -e ran ]
 	run_tool 0 init
 	run_tool 0 run job -- touch ran
@@ -1045,7 +1047,7 @@ not() {
 	contender
 	sql "DROP TABLE $T"
 	assert_ends 78 "$second"
-	assert_contains "$(cat second)" "run 'leaserun init'"
+	assert_contains "$(cat second)" "run 'leaserun init -o table=$T'"
 	assert_ends 79 "$first"
 	assert_equal "$(lines start)" 1
 }

@@ -59,9 +59,13 @@ static const char *const bads[] = {
 	"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 	OK11 "Content-Length : 2\r\n\r\n{}", OK11 " Folded: x\r\n\r\n",
 	OK11 "No colon\r\n\r\n", OK11 ": no name\r\n\r\n",
-	CHUNKED, CHUNKED "2\r\n{}", CHUNKED "2\r\n{}\r\n", CHUNKED "2\r\n{}x\r\n",
-	CHUNKED "\r\n", CHUNKED "x\r\n", CHUNKED "-1\r\n", CHUNKED "0x2\r\n{}",
-	CHUNKED "000000002\r\n{}", CHUNKED "0\r\n", CHUNKED "0\r\nA: b\r\n",
+	CHUNKED, CHUNKED "2\r\n{}", CHUNKED "2\r\n{}\r\n",
+	CHUNKED "2\r\n{}x\r\n0\r\n\r\n",
+	CHUNKED "\r\n\r\n", CHUNKED "x\r\n\r\n", CHUNKED "-1\r\n\r\n",
+	CHUNKED "0x2\r\n{}\r\n0\r\n\r\n",
+	CHUNKED "000000002\r\n{}\r\n0\r\n\r\n",
+	CHUNKED "2x\r\n{}\r\n0\r\n\r\n", CHUNKED "0\r\n",
+	CHUNKED "0\r\nA: b\r\n",
 };
 
 /* How much of it was taken. */
@@ -108,7 +112,7 @@ check_limits(struct etcdreply *r)
 	    r->part == ETCDREPLY_WRONG, "a line without an end");
 	n = (size_t)snprintf(big, size, OK11 "\r\n");
 	big[n] = 'x';
-	give(r, big, size, 4096);
+	give(r, big, size, 65536);
 	ok(r->part == ETCDREPLY_WRONG && r->len <= ETCDREPLY_BODY,
 	    "a body without an end");
 	n = (size_t)snprintf(big, size, OK11);
