@@ -24,6 +24,7 @@
 #include "report.h"
 #include "signals.h"
 #include "store.h"
+#include "storehost.h"
 #include "timeutil.h"
 #include "util.h"
 
@@ -332,7 +333,7 @@ freshen(struct keeper *k)
 		if (store_events(k->store))
 			return k->store->leave;
 		if (k->backoff != 0)
-			store_pause(k->store, k->next_renew);
+			storehost_pause(k->store, k->next_renew);
 	}
 	return 0;
 }

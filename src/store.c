@@ -16,122 +16,18 @@
 #include "report.h"
 #include "signals.h"
 #include "store.h"
+#include "storehost.h"
 #include "timeutil.h"
 #include "util.h"
 
-#define CANCEL_BOUND	(2 * NS_PER_S)
 #define BACKOFF_MIN	(100 * NS_PER_MS)
 #define BACKOFF_MAX	(2 * NS_PER_S)
 #define ATTEMPT_MAX	(2 * NS_PER_S)
 #define ATTEMPT_MIN	(50 * NS_PER_MS)
 /* Three requests without an answer fit into the connect timeout. */
 #define ANSWER_MAX	(5 * NS_PER_S)
-#define PROGRESS_EVERY	(10 * NS_PER_S)
-#define WAIT_FDS	14
 /* With less than these a backend fails, and waiting does not help. */
 #define FDS_LEAST	6
-
-static const char hangs[] =
-    "leaserun: the store's library does not come back, giving up\n";
-
-static void
-tell_progress(struct store *st)
-{
-	struct leaserun_entry e = st->holder;
-	char text[256], waited[32];
-	int64_t now = now_ns(), since = (now - st->heard_at) / NS_PER_MS;
-
-	if (!st->is_held)
-		return;
-	/* As it was told, and how long ago that is. */
-	if (e.held_for_ms >= 0)
-		e.held_for_ms += since;
-	if (e.expires_in_ms >= since)
-		e.expires_in_ms -= since;
-	else
-		e.expires_in_ms = e.state == LEASERUN_HOLDING ? 0 : -1;
-	holder_describe(&e, text, sizeof(text));
-	holder_duration((now - st->wait_since) / NS_PER_MS, waited,
-	    sizeof(waited));
-	log_notice("'%s': waiting for %s; held by %s", st->s->shown, waited,
-	    text);
-}
-
-static struct store *
-store_of(const struct leaserun_host *host)
-{
-	return host->keeper;
-}
-
-/*
- * The only place where a backend waits.  The bound on a library that blocks is
- * off meanwhile: here nothing can hang.
- */
-static enum leaserun_result
-host_wait(const struct leaserun_host *host, struct pollfd *fds, unsigned int n,
-    int64_t deadline)
-{
-	struct store *st = store_of(host);
-	struct pollfd all[WAIT_FDS + 3];
-	unsigned int i;
-	int rc;
-
-	if (n > WAIT_FDS)
-		return LEASERUN_UNAVAILABLE;
-	for (i = 0; i < n; i++)
-		all[i] = fds[i];
-	all[n] = (struct pollfd){ .fd = st->timer, .events = POLLIN };
-	all[n + 1] = (struct pollfd){
-		.fd = st->is_releasing ? -1 : signals_fd(), .events = POLLIN };
-	all[n + 2] = (struct pollfd){
-		.fd = st->is_releasing || st->is_alone ? -1 : st->s->link,
-		.events = POLLIN };
-	if (st->is_acquiring)
-		signals_bound(TIME_NEVER, 0, NULL);
-	for (;;) {
-		timer_arm(st->timer, time_earlier(deadline, st->progress_at));
-		rc = poll(all, n + 3, -1);
-		if (rc == -1 && errno == EINTR)
-			continue;
-		if (rc > 0 && all[n].revents != 0) {
-			st->due_at = time_earlier(deadline, st->progress_at);
-			st->woke_at = now_ns();
-		}
-		timer_clear(st->timer);		/* it changes errno */
-		if (rc == -1)
-			return LEASERUN_UNAVAILABLE;
-		if (all[n + 1].revents != 0 || all[n + 2].revents != 0)
-			return LEASERUN_INTERRUPTED;
-		for (i = 0; i < n; i++) {
-			fds[i].revents = all[i].revents;
-			rc -= all[i].revents != 0;
-		}
-		if (all[n].revents == 0 || rc == 0 || now_ns() >= deadline)
-			break;
-		tell_progress(st);
-		st->progress_at = time_add(now_ns(), PROGRESS_EVERY);
-	}
-	if (st->is_acquiring)
-		signals_bound(time_add(now_ns(), time_add(CANCEL_BOUND,
-		    st->s->conf->connect_timeout)), EXIT_UNAVAILABLE, hangs);
-	return LEASERUN_OK;
-}
-
-/* Whether the owner is one of the runs that we are part of. */
-static bool
-is_in_chain(const char *chain, const char *owner)
-{
-	size_t len = strlen(owner);
-	const char *p = chain;
-
-	while (len > 0 && (p = strstr(p, owner)) != NULL) {
-		if ((p == chain || p[-1] == ' ') &&
-		    (p[len] == '\0' || p[len] == ' '))
-			return true;
-		p += len;
-	}
-	return false;
-}
 
 static void
 tell_manager(const struct store *st, enum report_refusal refusal)
@@ -163,37 +59,6 @@ refused(const struct store *st, enum report_refusal refusal, int status)
 	    st->is_held ? &st->holder : NULL, st->plugin.error);
 }
 
-static bool
-host_holder(const struct leaserun_host *host,
-    const struct leaserun_entry *entry)
-{
-	struct store *st = store_of(host);
-	char text[256];
-	bool is_new;
-
-	is_new = !st->is_held || strcmp(st->holder.owner, entry->owner) != 0;
-	st->holder = *entry;
-	st->is_held = true;
-	st->heard_at = now_ns();
-	/* What --min-hold keeps is over by itself, whoever had it. */
-	if (entry->state != LEASERUN_HOLDING &&
-	    is_in_chain(st->s->chain, entry->owner)) {
-		st->is_outer = true;
-		return false;
-	}
-	if (st->s->conf->wait > 0) {
-		holder_identify(entry, text, sizeof(text));
-		notify_status(st->s->notify, "waiting for '%s', held by %s",
-		    st->s->shown, text);
-	}
-	if (is_new) {
-		report_other(st->s->report, EVENT_BUSY, entry);
-		holder_describe(entry, text, sizeof(text));
-		log_info("'%s': held by %s", st->s->shown, text);
-	}
-	return st->s->conf->wait > 0;
-}
-
 bool
 store_events(struct store *st)
 {
@@ -215,34 +80,11 @@ store_events(struct store *st)
 	return false;
 }
 
-void
-store_pause(struct store *st, int64_t at)
-{
-	host_wait(&st->plugin.host, NULL, 0, at);
-}
-
-static void
-setup_host(struct store *st, const struct keeper_setup *s)
-{
-	memset(st, 0, sizeof(*st));
-	st->s = s;
-	st->timer = -1;
-	st->progress_at = st->due_at = TIME_NEVER;
-	st->heard_at = st->wait_since = now_ns();
-	st->plugin.host.keeper = st;
-	st->plugin.host.wait = host_wait;
-	st->plugin.host.holder = host_holder;
-	/* Someone who looks on wants to know why nothing happens. */
-	if (s->conf->wait > 0 && (log_level() >= LOG_LEVEL_INFO ||
-	    isatty(STDERR_FILENO)))
-		st->progress_at = time_add(now_ns(), PROGRESS_EVERY);
-}
-
 /* What may have been granted is given back, within two seconds. */
 static void
 abandon(struct store *st, int status)
 {
-	int64_t limit = time_add(now_ns(), CANCEL_BOUND);
+	int64_t limit = time_add(now_ns(), STORE_CANCEL_BOUND);
 
 	st->is_releasing = true;
 	signals_bound(limit, status, NULL);
@@ -346,8 +188,7 @@ acquire(struct store *st, const struct leaserun_request *request,
 		limit = time_add(st->wait_since, conf->wait);
 	for (;;) {
 		begun = now_ns();
-		signals_bound(time_add(begun, time_add(CANCEL_BOUND,
-		    conf->connect_timeout)), EXIT_UNAVAILABLE, hangs);
+		storehost_bound(st, begun);
 		result = st->plugin.ops->acquire(st->plugin.self, request,
 		    acquire_deadline(st, limit), grant);
 		signals_bound(TIME_NEVER, 0, NULL);
@@ -371,7 +212,7 @@ acquire(struct store *st, const struct leaserun_request *request,
 		    st->s->shown, reason);
 		log_debug("'%s': trying again: %s", st->s->shown,
 		    st->plugin.error);
-		store_pause(st, time_earlier(limit, time_add(now_ns(),
+		storehost_pause(st, time_earlier(limit, time_add(now_ns(),
 		    backoff / 2 +
 		    (int64_t)random_below((uint64_t)backoff))));
 		backoff = time_earlier(2 * backoff, BACKOFF_MAX);
@@ -395,7 +236,7 @@ open_backend(struct store *st)
 bool
 store_skips(struct store *st, const struct keeper_setup *s, int *status)
 {
-	setup_host(st, s);
+	storehost_setup(st, s);
 	/* What fails here is tried again, and told, where it is needed. */
 	if (!plugin_is_built_in(s->conf->backend) ||
 	    open_backend(st) != LEASERUN_OK || s->conf->wait > 0 ||
@@ -414,8 +255,7 @@ open_in_time(struct store *st)
 
 	if (st->plugin.self != NULL)
 		return LEASERUN_OK;
-	signals_bound(time_add(now_ns(), time_add(CANCEL_BOUND,
-	    st->s->conf->connect_timeout)), EXIT_UNAVAILABLE, hangs);
+	storehost_bound(st, now_ns());
 	result = open_backend(st);
 	signals_bound(TIME_NEVER, 0, NULL);
 	return result;
@@ -516,7 +356,7 @@ store_release(struct store *st, const struct leaserun_lease *lease,
 		if (result == LEASERUN_OK || result == LEASERUN_LOST ||
 		    time_add(now_ns(), backoff) >= deadline)
 			return result;
-		store_pause(st, time_add(now_ns(), backoff));
+		storehost_pause(st, time_add(now_ns(), backoff));
 		backoff = time_earlier(2 * backoff, BACKOFF_MAX);
 	}
 }

@@ -59,9 +59,6 @@ enum leaserun_result store_release(struct store *,
  */
 bool	store_events(struct store *);
 
-/* Waits until `at', or until there are events. */
-void	store_pause(struct store *, int64_t at);
-
 void	store_close(struct store *);
 
 #endif

@@ -272,7 +272,7 @@ uptime_ms() {
 	wait_until 20 complains
 	run_tool 75 run -E 9 --complain-after 2s "$name" touch ran
 	assert_contains "$stderr" "'stuck' (host '$(uname -n)', pid $holder"
-	run_tool 75 run -q -E 0 -w 300ms --complain-after 2s "$name" touch ran
+	run_tool 75 run -q -E 0 -w 3s --complain-after 2s "$name" touch ran
 	assert_contains "$stderr" "has been blocked"
 	let_go
 	assert_ends 0 "$holder"
@@ -298,7 +298,7 @@ uptime_ms() {
 
 	hold
 	from=$(uptime_ms)
-	run_tool 75 run -w 1500ms "$name" touch ran
+	run_tool 75 run -w 3s "$name" touch ran
 	to=$(uptime_ms)
 	assert_equal "$output" ""
 	[ ! -e ran ]

@@ -94,7 +94,6 @@ parses() {
 		case $word in
 		'|' | '||' | '&&' | '&' | '#'* | '>'*) break ;;
 		*';') run+=("${word%;}"); break ;;
-		[12]'>'*) ;;
 		*) run+=("$word") ;;
 		esac
 	done

@@ -887,7 +887,7 @@ is_old() {
 	etcd_start
 	use "$ETCD"
 	hold
-	run_tool 75 run -w 500ms job touch ran
+	run_tool 75 run -w 3s job touch ran
 	queued 0
 	bg "$LEASERUN" run -v -w 60s job touch ran 2>w.err
 	waiter=$!

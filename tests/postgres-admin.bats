@@ -1270,7 +1270,7 @@ shows_all() {
 		admin "UPDATE leaserun SET name = '$name'
 		    WHERE name = replace('$name', '%20', ' ')"
 		name=${name//%20/ }
-		run_tool 75 run -w 300ms "$name" touch ran
+		run_tool 75 run -w 3s "$name" touch ran
 		assert_lacks "$stderr" $'\033'
 		run_tool 75 check --token 7 "$name"
 		run_tool 0 revoke --force "$name"

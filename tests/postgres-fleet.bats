@@ -48,8 +48,8 @@ hold() {
 	pg_setup
 	hold -t 31s -r 500ms
 	for i in 1 2 3 4 5; do
-		bg "$LEASERUN" run -w 60s job -- sh -c "echo >second.$i" \
-		    2>>errors
+		bg "$LEASERUN" run -w 60s --connect-timeout 60s job -- \
+		    sh -c "echo >second.$i" 2>>errors
 		waiters+=("$!")
 	done
 	wait_until 20 waiters_idle 6

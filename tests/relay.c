@@ -22,9 +22,9 @@
  *				again, nor closed; new connections work
  *	forget-at TEXT		the same for a connection from the request on
  *				that contains TEXT
- * With -once behind the word it is done to the first of those; the file is then
- * renamed to CONTROL.done.  LOG gets a line for each connection that was treated
- * so.
+ * With -once behind the word it is done to the first of those; the file is
+ * then renamed to CONTROL.done.  LOG gets a line for each connection that was
+ * treated so.
  */
 #include <sys/socket.h>
 

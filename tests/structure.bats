@@ -14,14 +14,15 @@ allowed() {
 	    "notify.h proc.h report.h signals.h store.h tree.h" ;;
 	src/keeper.[ch]) echo "$all $abi account.h giveback.h keeper.h" \
 	    "guard.h job.h leave.h loss.h notify.h plugin.h report.h signals.h" \
-	    "store.h tree.h" ;;
+	    "store.h storehost.h tree.h" ;;
 	src/giveback.[ch]) echo "$all $abi account.h giveback.h keeper.h" \
 	    "loss.h report.h signals.h store.h" ;;
 	src/job.[ch]) echo "$all job.h keeper.h leave.h link.h notify.h" \
 	    "proc.h report.h signals.h tree.h" ;;
 	src/holder.[ch]) echo "$abi holder.h timeutil.h" ;;
-	src/store.[ch]) echo "$all $abi holder.h store.h keeper.h leave.h" \
-	    "notify.h plugin.h report.h signals.h" ;;
+	src/store.[ch] | src/storehost.[ch]) echo "$all $abi holder.h store.h" \
+	    "storehost.h keeper.h leave.h notify.h plugin.h report.h" \
+	    "signals.h" ;;
 	src/signals.[ch]) echo "signals.h guard.h leave.h link.h proc.h" \
 	    "sigkind.h timeutil.h tree.h util.h" ;;
 	src/sigkind.[ch]) echo "sigkind.h" ;;
