@@ -82,6 +82,9 @@ depends() {
 	contents leaserun >is
 	cat is
 	file_has is usr/bin/leaserun
+	file_has is lib/systemd/system/leaserun@.service
+	file_has is lib/systemd/system/leaserun@.timer
+	file_has is usr/share/bash-completion/completions/leaserun
 	file_has is usr/share/leaserun/fence.sql
 	file_has is usr/share/man/man1/leaserun.1.gz
 	run grep -E '/lib/|/include/|/man3/|etcd|postgres' is
