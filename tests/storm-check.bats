@@ -405,6 +405,15 @@ unstarted() {
 	wrong "no job of 'n1' for" "1 watch n1" "89000 calm" "80000 calm"
 }
 
+@test "a name that nobody has, since the machine ran nobody" {
+	right "1 watch n1" "20000 calm" "22000 gap 300" "23000 gap 320" \
+	    "26000 rough"
+	figure calms 1
+	figure idle.starved 1
+	wrong "no job of 'n1' for 6000 ms in a calm" "1 watch n1" \
+	    "20000 calm" "22000 gap 300" "26000 rough" "29000 gap 900"
+}
+
 @test "a name that somebody has in a calm, and any in rough times" {
 	right "1 watch n1" "20000 calm" "24000 tick n1 12 104" "28000 rough"
 	right "1 watch n1" "20000 calm" "24900 rough"
@@ -419,6 +428,8 @@ unstarted() {
 	history "100 nonsense n1"
 	checked 2
 	history "100 tick n1"
+	checked 2
+	history "277384516528377581589784 gap 84"
 	checked 2
 	history "100 exit c9 j9 code 0 50"
 	checked 2

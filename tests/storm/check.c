@@ -27,8 +27,11 @@
  *		TTL ago; the older one's next heartbeat finds it
  *	starved	nobody was run for as long as the two were together, as the
  *		pulse of the recorder says
+ * A name without a job in a calm is counted apart, too, if the machine did not
+ * run the pulse for a tenth of that time: then it ran no store either.
  */
 #include <err.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -43,6 +46,7 @@
 #define BUCKETS		65536
 #define STATUSES	256
 #define STARVED		(100 * MS)
+#define STARVED_PART	10		/* percent of a time */
 
 enum exit_kind { NOT_ENDED, BY_CODE, BY_SIGNAL };
 
@@ -116,7 +120,7 @@ static unsigned long violations, members, ticks, left, grants;
 static unsigned long codes[STATUSES], signals[STATUSES];
 static unsigned long overlaps, frozen, dropped, starved;
 static int64_t frozen_ns, dropped_ns, starved_ns, takeover, calm_takeover;
-static unsigned long takeovers;
+static unsigned long takeovers, calms, idle_starved;
 
 static void __attribute__((format(printf, 1, 2)))
 violation(const char *fmt, ...)
@@ -237,13 +241,31 @@ find_watch(const char *name)
 	return NULL;
 }
 
+/* How long the pulse was not run. */
+static int64_t
+gap_sum(int64_t from, int64_t to)
+{
+	int64_t sum = 0;
+	size_t i;
+
+	for (i = 0; i < n_gaps; i++) {
+		if (gaps[i].to > from && gaps[i].from < to)
+			sum += gaps[i].to - gaps[i].from;
+	}
+	return sum;
+}
+
 /* Nobody had the name for so long, which was calm to the end. */
 static void
 check_pause(const struct watch *w, int64_t ns)
 {
 	int64_t since = w->sign > calm_since ? w->sign : calm_since;
 
-	if (is_calm && ns - since > bound)
+	if (!is_calm || ns - since <= bound)
+		return;
+	if (gap_sum(since, ns) * 100 >= (ns - since) * STARVED_PART)
+		idle_starved++;
+	else
 		violation("no job of '%s' for %" PRId64 " ms in a calm, until %"
 		    PRId64, w->name, (ns - since) / MS, ns);
 }
@@ -281,6 +303,7 @@ set_calm(bool calm, int64_t ns)
 
 	for (i = 0; i < n_watches; i++)
 		check_pause(&watches[i], ns);
+	calms += calm;
 	is_calm = calm;
 	calm_since = ns;
 }
@@ -522,9 +545,10 @@ read_history(const char *path)
 		text[n - 1] = '\0';
 		lines = grow(lines, n_lines, sizeof(*lines));
 		lines[n_lines].text = strdup(text);
+		errno = 0;
 		lines[n_lines].ns = strtoll(text, &end, 10);
 		lines[n_lines].at = n_lines;
-		if (lines[n_lines].text == NULL || *end != ' ')
+		if (lines[n_lines].text == NULL || *end != ' ' || errno != 0)
 			errx(2, "not a line of a history: %s", text);
 		n_lines++;
 	}
@@ -572,13 +596,8 @@ was_dropped(int64_t from, int64_t to)
 static bool
 was_starved(int64_t from, int64_t to)
 {
-	int64_t sum = 0;
-	size_t i;
+	int64_t sum = gap_sum(from - 1000 * MS, to);
 
-	for (i = 0; i < n_gaps; i++) {
-		if (gaps[i].to >= from - 1000 * MS && gaps[i].from <= to)
-			sum += gaps[i].to - gaps[i].from;
-	}
 	return sum >= STARVED && sum >= to - from;
 }
 
@@ -913,6 +932,7 @@ print_figures(unsigned long keys, const struct tally *open,
 	printf("takeovers %lu\ntakeover-longest-ms %" PRId64 "\n"
 	    "takeover-calm-longest-ms %" PRId64 "\n", takeovers,
 	    takeover / MS, calm_takeover / MS);
+	printf("calms %lu\nidle.starved %lu\n", calms, idle_starved);
 	printf("violations %lu\n", violations);
 }
 

@@ -43,6 +43,8 @@ choose() {
 	((RANDOM % 4 > 0)) || options+=(--leftovers kill)
 	ms=$((RANDOM % 2600 + 300))
 	((RANDOM % 3 > 0)) || ms=$((RANDOM % 8000 + 1000))
+	# What takes longest to end is to meet the end of a lease.
+	[ $kind != stubborn ] || ms=$((ms + 4000))
 }
 
 locked() {

@@ -104,6 +104,8 @@ row "processes left at the end" left "$@"
 row "takeovers and hand-overs" takeovers "$@"
 row "the longest, storm included" takeover-longest-ms "$@"
 row "the longest after the faults had ended" takeover-calm-longest-ms "$@"
+row "calms" calms "$@"
+row "names without a job in one, for want of processor time" idle.starved "$@"
 row "violations" violations "$@"
 cat <<'END'
 

@@ -291,6 +291,9 @@ finish() {
 		*) note value "$register" "$(cat "$register")" ;;
 		esac
 	done 2>/dev/null
+	# Nobody else writes now: these lines come in large pieces.
+	kill -KILL "$pulse"
+	wait "$pulse" 2>/dev/null
 	# Of those that were not killed before they could tell.
 	[ ! -e events ] || jq -r 'if .event == "acquired" then
 	    "grant \(.name) \(.token) \(.label)"
@@ -316,6 +319,7 @@ for name in n1 n2 n3; do
 	note watch "$name"
 done
 "$STORM_RECORD" pulse &
+pulse=$!
 start_contenders
 end=$((SECONDS + seconds))
 while
