@@ -169,6 +169,7 @@ etcdlease_get(struct etcd *e, int64_t id, int64_t ask_s, int64_t deadline,
 	enum leaserun_result result;
 	int i;
 
+	*ttl_s = 0;
 	for (i = 0; i < TRIES; i++) {
 		*sent_ns = e->host->now();
 		result = etcdlease_grant(e, id, ask_s, deadline, ttl_s);

@@ -231,7 +231,7 @@ find(const struct filedir *dir, const char *file, const struct lines *lines,
     const char *key, int64_t period_ms)
 {
 	enum leaserun_result result;
-	struct line line;
+	struct line line = { .key = "" };
 	bool found = true;
 	size_t pos = 0;
 
@@ -308,7 +308,7 @@ static size_t
 useful(const struct filedir *dir, const char *file, const struct lines *lines,
     int64_t since_ms, size_t *first)
 {
-	struct line line;
+	struct line line = { .key = "" };
 	bool found = true;
 	size_t pos = 0;
 
@@ -438,7 +438,7 @@ show_all(const struct filedir *dir, const char *file,
 {
 	enum leaserun_result result;
 	size_t end = lines->whole, pos;
-	struct line line;
+	struct line line = { .key = "" };
 	bool found;
 
 	while (end > 0) {
@@ -447,7 +447,7 @@ show_all(const struct filedir *dir, const char *file,
 			continue;
 		end = pos;
 		result = next(dir, file, lines, &pos, &line, &found);
-		if (result != LEASERUN_OK)
+		if (result != LEASERUN_OK || !found)
 			return result;
 		show(&line, fn, arg);
 	}

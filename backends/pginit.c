@@ -61,8 +61,11 @@ add(struct script *s, const char *fmt, ...)
 static void
 script_clear(struct script *s)
 {
-	while (s->n > 0)
-		free(s->sql[--s->n]);
+	unsigned int i;
+
+	for (i = 0; i < s->n; i++)
+		free(s->sql[i]);
+	s->n = 0;
 }
 
 /* --- What is to be done --- */

@@ -280,7 +280,7 @@ acquire_or_wait(struct postgres *p, const struct leaserun_request *r,
     int64_t deadline, struct leaserun_grant *grant)
 {
 	enum leaserun_result result;
-	struct pgsql_row row;
+	struct pgsql_row row = { .is_held = false };
 	int races = 0;
 
 	for (;;) {

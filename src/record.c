@@ -170,7 +170,7 @@ never_written(int fd, const struct block *slot0, bool *never)
 int
 record_read(int fd, struct record *record)
 {
-	enum block_state state[2];
+	enum block_state state[2] = { BLOCK_DAMAGED, BLOCK_DAMAGED };
 	struct block slot[2];
 	int i, best, error = 0;
 	bool never;
