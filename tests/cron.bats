@@ -56,10 +56,10 @@ lines_of() {
 	    while [ ! -e go ]; do sleep 0.1; done
 	    echo the report'
 	stub mirror 'echo "$LEASERUN_FENCE_TOKEN" >>mirror.ran'
-	stub poll 'echo >>poll.ran'
+	stub poll 'echo ran >>poll.ran'
 	stub digest 'echo try >>digest.ran; [ "$(grep -c . digest.ran)" -eq 2 ]'
-	stub import 'echo >>import.ran; while [ ! -e go ]; do sleep 0.1; done'
-	stub backup 'echo saved; echo >>backup.ran'
+	stub import 'echo ran >>import.ran; while [ ! -e go ]; do sleep 0.1; done'
+	stub backup 'echo saved; echo ran >>backup.ran'
 	printf '#!/bin/sh\ncat >%q/mail/$$\n' "$PWD" >sendmail
 	chmod 755 sendmail
 	crontab_now >lines

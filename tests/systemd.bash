@@ -125,7 +125,12 @@ stop_systemd() {
 	test_teardown
 	[ -n "${group:-}" ] || return 0
 	mkdir "$BATS_TEST_TMPDIR/cgroup"
+	wait_until 20 remove_groups 2>"$BATS_TEST_TMPDIR/groups.log" ||
+	    { cat "$BATS_TEST_TMPDIR/groups.log"; return 1; }
+}
+
+remove_groups() {
 	unshare --mount sh -c 'mount -t cgroup2 none "$1" &&
-	    find "$1" -depth -type d -path "$1/$2*" -exec rmdir {} +' sh \
+	    find "$1" -depth -type d -path "$1/$2-*" -exec rmdir {} +' sh \
 	    "$BATS_TEST_TMPDIR/cgroup" "$group"
 }

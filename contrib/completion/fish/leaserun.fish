@@ -22,7 +22,7 @@ function __leaserun_names -a leaserun config
     test -z "$LEASERUN_CONFIG"; or set files $LEASERUN_CONFIG
     test -z "$config"; or set files $config
     for file in $files
-        test -r $file; and sed -nE 's/[#].*//
+        test -r $file; and sed -nE '
             s/^[ \t]*job[ \t]+"([^"*?[\\\\]+)".*/\1/p
             s/^[ \t]*job[ \t]+\'([^\'*?[\\\\]+)\'.*/\1/p
             s/^[ \t]*job[ \t]+([^"\'*?[\\\\ \t{]+)[ \t{].*/\1/p' $file
