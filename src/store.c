@@ -175,6 +175,14 @@ is_hopeless(const struct store *st, int64_t limit, int64_t now)
 }
 
 /* Repeats the same request while the answer is not one. */
+/* The wait is over, and it was held when the store was last heard. */
+static bool
+is_held_at_last(const struct store *st, int64_t limit, int64_t now)
+{
+	return st->is_held && now >= limit &&
+	    now < time_add(st->heard_at, st->s->conf->connect_timeout);
+}
+
 static enum leaserun_result
 acquire(struct store *st, const struct leaserun_request *request,
     struct leaserun_grant *grant)
@@ -199,6 +207,8 @@ acquire(struct store *st, const struct leaserun_request *request,
 			return LEASERUN_INTERRUPTED;
 		if (result == LEASERUN_INTERRUPTED)
 			continue;
+		if (is_held_at_last(st, limit, now_ns()))
+			return LEASERUN_HELD;
 		if (is_hopeless(st, limit, now_ns()) || !fds_left(FDS_LEAST)) {
 			/* A try that was cut short knows no better. */
 			if (reason[0] != '\0' && time_add(begun,

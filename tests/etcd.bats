@@ -883,6 +883,17 @@ is_old() {
 	[ ! -e got ]
 }
 
+@test "a wait that runs out while the store is silent: 75" {
+	with_relay
+	hold "${direct[@]}" -t 60s
+	bg "$LEASERUN" run -v -w 8s --connect-timeout 60s job touch ran 2>w.err
+	waiter=$!
+	wait_until 20 grep -q 'held by' w.err
+	order stall
+	assert_ends 75 "$waiter"
+	[ ! -e ran ]
+}
+
 @test "a wait that runs out leaves no place in the queue" {
 	etcd_start
 	use "$ETCD"
