@@ -886,9 +886,11 @@ is_old() {
 @test "a wait that runs out while the store is silent: 75" {
 	with_relay
 	hold "${direct[@]}" -t 60s
-	bg "$LEASERUN" run -v -w 8s --connect-timeout 60s job touch ran 2>w.err
+	bg "$LEASERUN" run -v -t 6s -w 12s --connect-timeout 60s job \
+	    touch ran 2>w.err
 	waiter=$!
 	wait_until 20 grep -q 'held by' w.err
+	# It keeps its place, or asks again, and is not answered.
 	order stall
 	assert_ends 75 "$waiter"
 	[ ! -e ran ]
