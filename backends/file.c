@@ -171,17 +171,21 @@ tell_holder(const struct file *self, struct held *held, int dirfd)
  * So newcomers respect the turnstile.
  */
 static enum leaserun_result
-lock_lease(const struct file *self, struct held *held, int dirfd, bool wait,
-    int64_t deadline)
+lock_lease(const struct file *self, struct held *held, int dirfd,
+    const struct leaserun_request *request, int64_t deadline)
 {
-	const struct leaserun_host *host = self->dir.host;
 	enum leaserun_result result = LEASERUN_HELD;
 
 	if (!filelock_is_queued(&held->lock))
 		result = filelock_take(&held->lock);
-	while (result == LEASERUN_HELD && tell_holder(self, held, dirfd) &&
-	    wait && host->now() < deadline)
+	while (result == LEASERUN_HELD) {
+		if (fileonce_look(&self->dir, dirfd, request) == LEASERUN_DONE)
+			return LEASERUN_DONE;
+		if (!tell_holder(self, held, dirfd) || !request->wait ||
+		    self->dir.host->now() >= deadline)
+			break;
 		result = filelock_wait(&held->lock, deadline);
+	}
 	return result;
 }
 
@@ -282,9 +286,8 @@ acquire_once(const struct file *self, struct held *held,
 	if (result != LEASERUN_OK)
 		return result;
 	result = filelock_open(&held->lock, dir, dirfd, held->name);
-	if (result != LEASERUN_OK)
-		goto out;
-	result = lock_lease(self, held, dirfd, request->wait, deadline);
+	if (result == LEASERUN_OK)
+		result = lock_lease(self, held, dirfd, request, deadline);
 	if (result != LEASERUN_OK)
 		goto out;
 	result = filelock_check(&held->lock);
@@ -293,10 +296,9 @@ acquire_once(const struct file *self, struct held *held,
 		goto out;
 	}
 	result = read_token(self, held, dirfd, &info);
+	if (result == LEASERUN_OK)
+		result = fileonce_look(dir, dirfd, request);
 	if (result != LEASERUN_OK)
-		goto out;
-	if (request->once_key != NULL &&
-	    (result = fileonce_look(dir, dirfd, request)) != LEASERUN_OK)
 		goto out;
 	left = fileinfo_hold_left(&info, dir->host->now());
 	if (left > 0 && (fileinfo_is_released(&info) ||

@@ -18,6 +18,7 @@
 #include "file.h"
 #include "filelock.h"
 #include "filelook.h"
+#include "fileonce.h"
 
 /* More processes than this are not named one by one. */
 #define PIDS_MAX	10
@@ -134,10 +135,11 @@ filelook_released(const struct filedir *dir, const struct leaserun_lease *lease)
 	return result;
 }
 
-bool
-file_is_held(void *self, const char *name)
+enum leaserun_result
+file_refuses(void *self, const struct leaserun_request *request)
 {
 	const struct filedir *dir = self;
+	enum leaserun_result result = LEASERUN_OK;
 	bool busy = false, queued = false;
 	char file[FILEDIR_FILE_SIZE];
 	struct leaserun_entry entry;
@@ -146,20 +148,23 @@ file_is_held(void *self, const char *name)
 
 	if (filedir_open(dir, FILEDIR_USE, &dirfd) != LEASERUN_OK ||
 	    dirfd == -1)
-		return false;
-	filedir_name(file, name, ".lock");
+		return LEASERUN_OK;
+	filedir_name(file, request->name, ".lock");
 	if (filedir_file(dir, dirfd, file, false, &fd) == LEASERUN_OK &&
 	    fd != -1 && filelock_test(fd, &busy, &queued) == 0 &&
-	    (busy || queued)) {
-		if (filelook(dir, dirfd, name, &info, &entry) != LEASERUN_OK)
-			dir->host->debug(dir->host, "cannot tell who holds "
-			    "'%s'", name);
+	    (busy || queued))
+		result = LEASERUN_HELD;
+	if (result == LEASERUN_HELD && fileonce_look(dir, dirfd, request) ==
+	    LEASERUN_DONE)
+		result = LEASERUN_DONE;
+	else if (result == LEASERUN_HELD) {
+		filelook(dir, dirfd, request->name, &info, &entry);
 		dir->host->holder(dir->host, &entry);
 	}
 	if (fd != -1)
 		close(fd);
 	close(dirfd);
-	return busy || queued;
+	return result;
 }
 
 static bool

@@ -253,6 +253,8 @@ fileonce_look(const struct filedir *dir, int dirfd,
 	struct lines lines;
 	int fd;
 
+	if (request->once_key == NULL)
+		return LEASERUN_OK;
 	result = open_lines(dir, dirfd, request->name, false, file, &fd,
 	    &lines);
 	if (result != LEASERUN_OK)

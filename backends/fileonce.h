@@ -16,7 +16,10 @@ struct fileonce {
 	const struct leaserun_end *end;
 };
 
-/* DONE, OK (not yet), or why that cannot be told. */
+/*
+ * DONE, OK (not yet, or no key is given), or why that cannot be told.  Without
+ * the lock only DONE counts: it is final.
+ */
 enum leaserun_result fileonce_look(const struct filedir *, int dirfd,
 	    const struct leaserun_request *);
 

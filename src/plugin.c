@@ -183,10 +183,10 @@ plugin_close(struct plugin *p)
 	p->self = NULL;
 }
 
-bool
-plugin_is_held(const struct plugin *p, const char *name)
+enum leaserun_result
+plugin_refuses(const struct plugin *p, const struct leaserun_request *request)
 {
-	return file_is_held(p->self, name);
+	return file_refuses(p->self, request);
 }
 
 int

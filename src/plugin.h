@@ -30,8 +30,9 @@ void	 plugin_close(struct plugin *);
 /* Whether the backend needs no module, nor any library. */
 bool	 plugin_is_built_in(const char *url);
 
-/* file_is_held(), of a backend that is built in and open. */
-bool	 plugin_is_held(const struct plugin *, const char *name);
+/* file_refuses(), of a backend that is built in and open. */
+enum leaserun_result plugin_refuses(const struct plugin *,
+	    const struct leaserun_request *);
 
 /*
  * Copies what a module has of the functions that we know; the others are NULL.

@@ -249,7 +249,8 @@ prepare_job(struct run *r)
 	r->job.kill_leftovers = r->conf.leftovers == LEFTOVERS_KILL;
 	r->job.leave_leftovers = r->conf.leftovers == LEFTOVERS_LEAVE;
 	r->job.keeper_group = getpgrp();
-	r->job.tell_started = r->conf.log_level >= LOG_LEVEL_INFO;
+	r->job.tell_started = r->conf.log_level >= LOG_LEVEL_INFO ||
+	    r->notify.socket != -1;
 	r->job.own_group = r->job.keeper_group != 0 && !proc_has_terminal();
 	/* An ignored SIGCHLD would take the children's statuses from us. */
 	sigaction(SIGCHLD, &dfl, &chld);

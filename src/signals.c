@@ -102,6 +102,7 @@ static void
 on_signal(int signo, siginfo_t *si, void *context)
 {
 	struct link_msg msg = { .type = LINK_SIGNAL, .number = signo };
+	bool is_ours = true;
 	int saved = errno;
 
 	(void)context;
@@ -116,6 +117,8 @@ on_signal(int signo, siginfo_t *si, void *context)
 			stopped = signo;
 		note_stop(signo);
 		link_send(own.link, &msg, -1);
+		/* However many come, a renewal under way goes on. */
+		is_ours = stopped != 0;
 	} else if (sigkind_is_terminating(signo)) {
 		if (!cancelled) {
 			cancelled = signo;
@@ -126,8 +129,9 @@ on_signal(int signo, siginfo_t *si, void *context)
 	} else if (signo == SIGTSTP || signo == SIGTTIN)
 		stopped = signo;
 	else
-		return;		/* a wait is not disturbed by a resize */
-	wake();
+		is_ours = false;	/* a resize ends no wait */
+	if (is_ours)
+		wake();
 	errno = saved;
 }
 

@@ -246,13 +246,19 @@ open_backend(struct store *st)
 bool
 store_skips(struct store *st, const struct keeper_setup *s, int *status)
 {
+	const struct leaserun_request request = {
+		.name = s->name, .once_key = s->once_key,
+		.once_period_ns = s->conf->once_per,
+	};
+	enum leaserun_result result;
+
 	storehost_setup(st, s);
 	/* What fails here is tried again, and told, where it is needed. */
 	if (!plugin_is_built_in(s->conf->backend) ||
-	    open_backend(st) != LEASERUN_OK || s->conf->wait > 0 ||
-	    !plugin_is_held(&st->plugin, s->name))
+	    open_backend(st) != LEASERUN_OK || s->conf->wait > 0 || (result =
+	    plugin_refuses(&st->plugin, &request)) == LEASERUN_OK)
 		return false;
-	*status = skip(st);
+	*status = refuse(st, result);
 	plugin_close(&st->plugin);
 	return true;
 }

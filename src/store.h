@@ -32,7 +32,8 @@ struct store {
 /*
  * Comes first, before there is a guard; a backend that is built in is opened
  * here.  True when such a one sees that the lease is held and nobody is to wait
- * for it.  Then everything is said, and *status is what to exit with.
+ * for it, or that nothing is left to do.  Then everything is said, and *status
+ * is what to exit with.
  */
 bool	store_skips(struct store *, const struct keeper_setup *, int *status);
 

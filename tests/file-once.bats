@@ -250,6 +250,26 @@ unrecorded() {
 	[ ! -s target ]
 }
 
+@test "a key that is done: 0 as well while another run has the lease" {
+	local more
+
+	once one
+	mkfifo end
+	bg "$LEASERUN" run job -- sh -c ': >started; read line <end'
+	wait_until 20 test -e started
+	rm ran
+	for more in "" "--wait 20" "--complain-after 0"; do
+		# shellcheck disable=SC2086
+		run_tool 0 run -v $more --once one job -- touch ran
+		assert_contains "$stderr" "it is done"
+		assert_lacks "$stderr" "held by"
+	done
+	run_tool 75 run --once two job -- touch ran
+	[ ! -e ran ]
+	echo >end
+	assert_ends 0 "$!"
+}
+
 @test "what is put there while the job runs: 74, and it is not written to" {
 	run_tool 74 run --once key job -- \
 	    sh -c 'echo mine >target; ln -s ../target state/job.once'

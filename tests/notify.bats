@@ -43,6 +43,22 @@ assert_said() {
 	assert_equal "$(cat seen)" unset
 }
 
+# Whoever starts what depends on the command waits for this.
+@test "the manager is told that the command runs while it does" {
+	local how
+
+	mkfifo end
+	manager
+	for how in ready status; do
+		bg "$LEASERUN" run --notify $how $how -- sh -c 'read line <end'
+		wait_until 20 told "STATUS=running '$how' with token [0-9]+"
+		told READY=1
+		assert_lacks "$(cat told)" "STATUS='$how' has ended"
+		echo >end
+		assert_ends 0 $!
+	done
+}
+
 @test "an address that is in no file system will do" {
 	manager "@leaserun-test-$BASHPID"
 	run_tool 0 run --notify ready job true

@@ -104,6 +104,24 @@ relayed() {
 	wait_until 1 is_gone "$command"
 }
 
+# Until it is gone.
+keep_signalling() {
+	while kill -USR1 "$1" 2>/dev/null; do
+		sleep 0.01
+	done
+}
+
+@test "signals that come all the time do not keep the lease from renewal" {
+	recorded
+	script renew wait 150
+	keep_signalling "$first" 3>&- &
+	bg_pids+=("$!")
+	wait_until 10 come 10
+	wait_until 30 calls_reach renew first ok 5
+	kill -KILL "$command"
+	assert_ends 137 "$first"
+}
+
 @test "a signal for the keeper's group comes once" {
 	recorded
 	# Its group is $first, and the command has its own.
