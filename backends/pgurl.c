@@ -258,7 +258,7 @@ set_option(struct pgurl *url, const struct leaserun_host *host,
 	if (strcmp(option->key, "connection") == 0)
 		return set_connection(url, host, option->value);
 	host->error(host, "the postgres backend has no option '%s', only "
-	    "'table' and 'connection'; options of libpq belong into the URL",
+	    "'table', 'connection' and 'keep'; options of libpq belong into the URL",
 	    option->key);
 	return LEASERUN_MISCONFIGURED;
 }
