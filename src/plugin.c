@@ -113,7 +113,7 @@ is_module(const struct dirent *entry)
 	return get_scheme(url, scheme, sizeof(scheme)) == 0;
 }
 
-/* "file:, etcd: and etcds:", as far as there is room. */
+/* "file:, etcd: or etcds:", as far as there is room. */
 static void
 list_schemes(const char *dir, char *text, size_t size)
 {
@@ -124,7 +124,7 @@ list_schemes(const char *dir, char *text, size_t size)
 	for (i = 0; i < n; i++) {
 		if (used < size)
 			used += (size_t)snprintf(text + used, size - used,
-			    "%s%.*s:", i + 1 < n ? ", " : " and ",
+			    "%s%.*s:", i + 1 < n ? ", " : " or ",
 			    (int)strcspn(found[i]->d_name, "."),
 			    found[i]->d_name);
 		free(found[i]);
@@ -141,8 +141,9 @@ no_module(struct plugin *p, const char *scheme, const char *dir,
 
 	list_schemes(dir, schemes, sizeof(schemes));
 	snprintf(p->error, sizeof(p->error), "no backend for '%s:' "
-	    "('%.200s': %s), there is %s; install its package, or set "
-	    "module-dir", scheme, path, strerror(error), schemes);
+	    "('%.200s': %s); a URL begins with %s here; for another one "
+	    "install its package, or set module-dir", scheme, path,
+	    strerror(error), schemes);
 }
 
 static const struct leaserun_backend *
