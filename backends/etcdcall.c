@@ -120,6 +120,12 @@ etcdcall_nonsense(const struct etcd *e, const char *what)
 	return LEASERUN_UNAVAILABLE;
 }
 
+bool
+etcdcall_is_forbidden(const char *text)
+{
+	return strstr(text, "permission denied") != NULL;
+}
+
 void
 etcdcall_rotate(struct etcd *e)
 {
@@ -128,21 +134,39 @@ etcdcall_rotate(struct etcd *e)
 
 /* --- What an answer means --- */
 
+/* What mends it.  Shells may take a prefix as it stands in here. */
+static void
+advise(const struct etcd *e, const char *text, enum etcdanswer what,
+    char *advice, size_t size)
+{
+	const struct etcdurl *u = &e->url;
+	bool has_file = u->password_file != NULL;
+
+	advice[0] = '\0';
+	if (what == ETCD_NO_TOKEN && u->user[0] == '\0')
+		snprintf(advice, size, "; etcd wants a user and a password, "
+		    "give -o user= and -o password-file=");
+	else if (etcdcall_is_forbidden(text))
+		snprintf(advice, size, "; user '%.64s' needs a role with "
+		    "readwrite below the prefix: etcdctl role grant-permission "
+		    "ROLE --prefix=true readwrite '%.150s/'", u->user,
+		    u->prefix);
+	else if (what == ETCD_REFUSED)
+		snprintf(advice, size, "; user '%.64s', the password is that "
+		    "of %s%.150s%s", u->user, has_file ? "'" : "the URL",
+		    has_file ? u->password_file : "", has_file ? "'" : "");
+	else if (what == ETCD_NO_SPACE)
+		snprintf(advice, size, " (NOSPACE); compact, defragment, then "
+		    "'etcdctl alarm disarm'");
+}
+
 static enum leaserun_result
 refuse(struct etcd *e, unsigned int endpoint, const char *text,
     enum etcdanswer what)
 {
-	const char *advice = "";
+	char advice[400];
 
-	if (what == ETCD_NO_TOKEN && e->url.user[0] == '\0')
-		advice = "; etcd wants a user and a password, give -o user= "
-		    "and -o password-file=";
-	else if (strstr(text, "permission denied") != NULL)
-		advice = "; the user needs a role with readwrite for the "
-		    "prefix and what is below it";
-	else if (what == ETCD_NO_SPACE)
-		advice = " (NOSPACE); compact, defragment, then 'etcdctl alarm "
-		    "disarm'";
+	advise(e, text, what, advice, sizeof(advice));
 	fail(e, endpoint, text, advice);
 	if (what == ETCD_NO_TOKEN && e->url.user[0] != '\0')
 		return LEASERUN_UNAVAILABLE;	/* it has just changed */

@@ -56,7 +56,7 @@ struct etcd {
 	int64_t		refused_at;
 	int64_t		clock_ms;	/* etcd's wall clock less ours; */
 	bool		has_clock;	/* ours is host->now() */
-	char		said[400];	/* the last error, for doctor */
+	char		said[LEASERUN_ERROR_SIZE];	/* last, for doctor */
 	struct etcdgrip	grip;
 };
 
@@ -78,6 +78,9 @@ enum leaserun_result etcdcall_at(struct etcd *, unsigned int endpoint,
 /* Begins a stream at the next endpoint; its lines come from e->http. */
 enum leaserun_result etcdcall_stream(struct etcd *, const char *path,
 	    const json_t *request, int64_t deadline);
+
+/* Whether a text of etcd says that the user has no right to what it asked. */
+bool	etcdcall_is_forbidden(const char *text);
 
 /* The next endpoint is another one. */
 void	etcdcall_rotate(struct etcd *);

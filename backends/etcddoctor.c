@@ -279,6 +279,16 @@ check_writing(struct doctor *d)
 	return result;
 }
 
+/* Of the user, which is what doctor was asked to find out. */
+static bool
+lacks_rights(struct doctor *d, enum leaserun_result result)
+{
+	if (result != LEASERUN_DENIED || !etcdcall_is_forbidden(d->e->said))
+		return false;
+	etcdsay(&d->report, LEASERUN_BAD, "rights", "%s", d->e->said);
+	return true;
+}
+
 static void
 advise(const struct doctor *d)
 {
@@ -310,6 +320,10 @@ etcddoctor(void *self, int64_t deadline, leaserun_line_fn *fn, void *arg)
 	}
 	/* What stands in the way of this one stands in the way of a run. */
 	result = check_reading(&d);
+	if (lacks_rights(&d, result)) {
+		check_user(&d);
+		return LEASERUN_OK;
+	}
 	if (result == LEASERUN_OK)
 		check_user(&d);
 	if (result == LEASERUN_OK && d.no_space) {
@@ -319,6 +333,8 @@ etcddoctor(void *self, int64_t deadline, leaserun_line_fn *fn, void *arg)
 	}
 	if (result == LEASERUN_OK)
 		result = check_writing(&d);
+	if (lacks_rights(&d, result))
+		return LEASERUN_OK;
 	if (result == LEASERUN_OK)
 		advise(&d);
 	return result;

@@ -216,8 +216,8 @@ parse_option(const struct leaserun_host *host, struct etcdurl *u,
 		u->proxy = value;
 	else {
 		host->error(host, "the etcd backend has no option '%s', only "
-		    "endpoints, user, password-file, cacert, cert, key and "
-		    "proxy", key);
+		    "endpoints, user, password-file, cacert, cert, key, proxy "
+		    "and keep", key);
 		return LEASERUN_MISCONFIGURED;
 	}
 	return LEASERUN_OK;

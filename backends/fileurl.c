@@ -80,7 +80,7 @@ parse_option(struct filedir *dir, const struct leaserun_option *option)
 
 	if (strcmp(option->key, "allow-network-fs") != 0) {
 		host->error(host, "the file backend has no option '%s', only "
-		    "'allow-network-fs'", option->key);
+		    "'allow-network-fs' and 'keep'", option->key);
 		return LEASERUN_MISCONFIGURED;
 	}
 	dir->allow_network = strcmp(option->value, "yes") == 0;

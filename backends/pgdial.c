@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pgdial.h"
 
@@ -66,6 +67,39 @@ unsafe_passfile(const struct pgurl *url)
 	if (path == NULL || stat(path, &st) == -1)
 		return NULL;
 	return S_ISREG(st.st_mode) && (st.st_mode & 077) == 0 ? NULL : path;
+}
+
+/* Where the password came from that was refused. */
+static void
+add_source(const struct pgconn *c, char *text, size_t size)
+{
+	const char *file = pgurl_value(c->url, "passfile");
+	size_t len = strlen(text);
+
+	if (strcmp(c->state, "28P01") != 0 || !PQconnectionUsedPassword(c->pg))
+		return;
+	if (pgurl_value(c->url, "password") != NULL)
+		snprintf(text + len, size - len, "; the password is that of "
+		    "the URL, of its service or of PGPASSWORD");
+	else if (file != NULL)
+		snprintf(text + len, size - len, "; the password is that of "
+		    "'%.150s'", file);
+}
+
+/* Asked for a password, and there is none: where libpq looks for it. */
+static void
+no_password(const struct pgconn *c, const char *unsafe)
+{
+	const char *file = pgurl_value(c->url, "passfile");
+
+	if (unsafe != NULL)
+		c->host->error(c->host, "%s; '%.150s' is ignored, run chmod "
+		    "600 on it", c->text, unsafe);
+	else
+		c->host->error(c->host, "%s; put HOST:PORT:DATABASE:%.64s:"
+		    "PASSWORD into '%.150s', which only uid %u may read",
+		    c->text, PQuser(c->pg), file == NULL ? "~/.pgpass" : file,
+		    (unsigned int)geteuid());
 }
 
 /* --- One address --- */
@@ -129,28 +163,28 @@ failed(struct pgconn *c)
 {
 	const char *file = unsafe_passfile(c->url);
 
+	char text[LEASERUN_ERROR_SIZE];
+	enum leaserun_result result = LEASERUN_DENIED;
+
 	c->state[0] = '\0';
 	pgdial_keep_text(c, PQerrorMessage(c->pg));
-	pgconn_close(c);
 	if (strncmp(c->state, "28", 2) == 0) {
-		snprintf(c->denied_text, sizeof(c->denied_text),
-		    "%.*s%s%.150s%s", (int)sizeof(c->denied_text) - 200,
-		    c->text, file == NULL ? "" : "; '",
-		    file == NULL ? "" : file,
-		    file == NULL ? "" : "' is ignored, run chmod 600 on it");
+		snprintf(text, sizeof(text), "%.*s%s%.150s%s",
+		    (int)sizeof(text) - 200, c->text, file == NULL ? "" :
+		    "; '", file == NULL ? "" : file, file == NULL ? "" :
+		    "' is ignored, run chmod 600 on it");
+		add_source(c, text, sizeof(text));
+		memcpy(c->denied_text, text, sizeof(text));
 		c->denied_until[c->turn] = c->host->now() + c->denied_ns;
 		c->host->error(c->host, "%s", c->denied_text);
-		return LEASERUN_DENIED;
+	} else if (strstr(c->text, "no password supplied") != NULL)
+		no_password(c, file);
+	else {
+		c->host->error(c->host, "%s", c->text);
+		result = pgconn_classify(c);
 	}
-	c->host->error(c->host, "%s", c->text);
-	if (file != NULL && strstr(c->text, "no password supplied") != NULL) {
-		c->host->error(c->host, "%s; '%.150s' is ignored, run chmod "
-		    "600 on it", c->text, file);
-		return LEASERUN_DENIED;
-	}
-	if (strstr(c->text, "no password supplied") != NULL)
-		return LEASERUN_DENIED;
-	return pgconn_classify(c);
+	pgconn_close(c);
+	return result;
 }
 
 static enum leaserun_result

@@ -227,8 +227,9 @@ check_timeline(const struct report *r, int64_t deadline)
 	say(r, LEASERUN_WARN, "timeline", "cannot be read (%s): after the "
 	    "promotion of a standby that missed grants, tokens may repeat; "
 	    "GRANT EXECUTE ON FUNCTION pg_walfile_name(pg_lsn), "
-	    "pg_current_wal_lsn() TO PUBLIC, or run 'leaserun init "
-	    "--raise-token' after each promotion", r->p->conn.text);
+	    "pg_current_wal_lsn() TO PUBLIC, or run '%s "
+	    "--raise-token N' after each promotion", r->p->conn.text,
+	    r->p->url.init);
 	return LEASERUN_OK;
 }
 

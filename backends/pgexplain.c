@@ -91,7 +91,8 @@ explain_missing(struct postgres *p)
 	if (p->url.schema != NULL || ask(p, elsewhere_sql, p->url.name,
 	    &res) != LEASERUN_OK || PQntuples(res) == 0)
 		p->host->error(p->host, "there is no table %s in database "
-		    "'%s'; run '%s'", p->url.table, database(p), p->url.init);
+		    "'%s'; run '%s' as a role that may create tables",
+		    p->url.table, database(p), p->url.init);
 	else if (is_true(res, 3))
 		p->host->error(p->host, "there is no table %s in the "
 		    "search_path, but one in schema '%s'; use -o 'table=%s.%s'",
@@ -110,7 +111,8 @@ explain_schema(struct postgres *p)
 {
 	if (p->url.schema != NULL)
 		p->host->error(p->host, "there is no schema '%s' in database "
-		    "'%s'; run '%s'", p->url.schema, database(p), p->url.init);
+		    "'%s'; run '%s' as a role that may create schemas",
+		    p->url.schema, database(p), p->url.init);
 	else
 		p->host->error(p->host, "the search_path names no schema that "
 		    "is there and may be used; name one with -o "

@@ -73,8 +73,8 @@ pglayout_wrong(const struct postgres *p, const struct pglayout *layout,
 	const struct pgsql_column *c = &pgsql_columns[i];
 
 	if (!layout->has_table) {
-		snprintf(text, size, "there is no table %s; run '%s'", table,
-		    p->url.init);
+		snprintf(text, size, "there is no table %s; run '%s' as a "
+		    "role that may create tables", table, p->url.init);
 		return i == pgsql_ncolumns;
 	}
 	if (i >= pgsql_ncolumns) {

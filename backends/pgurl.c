@@ -59,13 +59,16 @@ refuse(const struct leaserun_host *host, const char *url, const char *text)
  * Lets libpq put together what the URL, a service, the environment and its
  * defaults say.  It does so only for a connection, so one is begun with a value
  * that it refuses before it looks at the network.  NULL: something else is
- * wrong, *text says what, if there is memory for it.
+ * wrong, *text says what, if there is memory for it.  With a password it does
+ * not look for one, and so does not complain about the file that has them.
  */
 static PQconninfoOption *
-complete(const char *url, const char *refused, char **text)
+complete(const char *url, const char *refused, const char *password,
+    char **text)
 {
-	const char *keywords[] = { "dbname", refused, NULL };
-	const char *values[] = { url, "-", NULL };
+	const char *keywords[] = { "dbname", refused,
+	    password == NULL ? NULL : "password", NULL };
+	const char *values[] = { url, "-", password, NULL };
 	PQconninfoOption *info = NULL;
 	PGconn *conn;
 
@@ -175,24 +178,8 @@ free_table(struct pgurl *url)
 	free(url->schema);
 	free(url->quoted);
 	free(url->list);
-	free(url->init);
-	url->table = url->schema = url->quoted = url->list = url->init = NULL;
+	url->table = url->schema = url->quoted = url->list = NULL;
 	url->name = NULL;
-}
-
-/* With the option, unless it is the table that is meant without it. */
-static char *
-init_for(const char *name)
-{
-	const char *option = strcmp(name, DEFAULT_TABLE) == 0 ? "" :
-	    " -o table=";
-	size_t size = sizeof("leaserun init") + strlen(option) + strlen(name);
-	char *command = malloc(size);
-
-	if (command != NULL)
-		snprintf(command, size, "leaserun init%s%s", option,
-		    option[0] == '\0' ? "" : name);
-	return command;
 }
 
 /* SCHEMA.TABLE or TABLE, as they are in the catalog. */
@@ -208,8 +195,7 @@ set_table(struct pgurl *url, const struct leaserun_host *host,
 	free_table(url);
 	to = url->table = malloc(2 * strlen(name) + 6);
 	url->list = strdup(name);
-	url->init = init_for(name);
-	if (to == NULL || url->list == NULL || url->init == NULL)
+	if (to == NULL || url->list == NULL)
 		return no_memory(host);
 	url->name = url->list;
 	ok = strchr(name, '@') == NULL;
@@ -258,9 +244,55 @@ set_option(struct pgurl *url, const struct leaserun_host *host,
 	if (strcmp(option->key, "connection") == 0)
 		return set_connection(url, host, option->value);
 	host->error(host, "the postgres backend has no option '%s', only "
-	    "'table' and 'connection'; options of libpq belong into the URL",
+	    "'table', 'connection' and 'keep'; options of libpq belong into "
+	    "the URL",
 	    option->key);
 	return LEASERUN_MISCONFIGURED;
+}
+
+/*
+ * The URL to be typed once more, owned by the caller.  Where there may be a
+ * password that is not easily told from the rest it is just a word.
+ */
+static char *
+without_password(const char *url)
+{
+	const char *user = strstr(url, "://") + 3, *at, *colon = NULL;
+	size_t n = strcspn(user, "/?#");
+	char *copy;
+
+	at = memchr(user, '@', n);
+	if (strcasestr(url, "pass") != NULL || strchr(user, '%') != NULL ||
+	    strpbrk(url, "\"$`\\'") != NULL ||
+	    strchr(at == NULL ? user : at + 1, '@') != NULL)
+		return strdup("URL");
+	if (at != NULL)
+		colon = memchr(user, ':', (size_t)(at - user));
+	if (colon == NULL)
+		return strdup(url);
+	if (asprintf(&copy, "%.*s%s", (int)(colon - url), url, at) == -1)
+		return NULL;
+	return copy;
+}
+
+/* With the table, unless it is the one that is meant without it. */
+static char *
+init_for(const char *given, const char *table)
+{
+	bool is_default = strcmp(table, DEFAULT_TABLE) == 0;
+	char *url = without_password(given), *command = NULL;
+	const char *quote;
+
+	if (url == NULL)
+		return NULL;
+	/* For a shell. */
+	quote = strpbrk(url, "&?*;()<>| ") == NULL ? "" : "\"";
+	if (asprintf(&command, "leaserun init --backend %s%s%s%s%s", quote,
+	    url, quote, is_default ? "" : " -o table=",
+	    is_default ? "" : table) == -1)
+		command = NULL;
+	free(url);
+	return command;
 }
 
 /* libpq takes a text without a slash for a list of keywords. */
@@ -286,7 +318,7 @@ pgurl_parse(struct pgurl *url, const struct leaserun_host *host,
 		    "postgresql://, with both slashes");
 		return LEASERUN_MISCONFIGURED;
 	}
-	url->info = complete(target->url, "gssencmode", &text);
+	url->info = complete(target->url, "gssencmode", NULL, &text);
 	if (url->info == NULL) {
 		result = text == NULL ? no_memory(host) :
 		    refuse(host, target->url, text);
@@ -294,7 +326,7 @@ pgurl_parse(struct pgurl *url, const struct leaserun_host *host,
 		return result;
 	}
 	/* The one value that the first look cannot tell. */
-	info = complete(target->url, "sslmode", &text);
+	info = complete(target->url, "sslmode", "-", &text);
 	free(text);
 	url->gssencmode = copy(value_of(info, "gssencmode"));
 	PQconninfoFree(info);
@@ -303,6 +335,9 @@ pgurl_parse(struct pgurl *url, const struct leaserun_host *host,
 		result = set_table(url, host, DEFAULT_TABLE);
 	for (i = 0; result == LEASERUN_OK && i < target->noptions; i++)
 		result = set_option(url, host, &target->options[i]);
+	if (result == LEASERUN_OK && (url->init = init_for(target->url,
+	    url->list)) == NULL)
+		result = no_memory(host);
 	return result;
 }
 
@@ -315,5 +350,6 @@ pgurl_free(struct pgurl *url)
 		free(url->lists[i]);
 	PQconninfoFree(url->info);
 	free(url->gssencmode);
+	free(url->init);
 	free_table(url);
 }

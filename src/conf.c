@@ -36,6 +36,8 @@ struct load {
 	const char	*command;	/* argv[0] */
 	const char	*job;		/* whose blocks count; may be NULL */
 	struct settings	 argv;
+	struct settings	 options;	/* of the files; job: the URL that each
+					 * was written for, if one was named */
 	unsigned int	 layer[KEYS_MAX];	/* by key, what set it */
 	unsigned int	 files;		/* layers used by files so far */
 };
@@ -97,24 +99,44 @@ rank(const struct setting *s, const char *job)
 	return fnmatch(s->job, job, FNM_NOESCAPE) == 0 ? 2 : 0;
 }
 
+/*
+ * What is equally strong in a file.  Whose the options are is known when the
+ * other keys have been read, and if they count, at the very end.
+ */
+static void
+apply_rank(struct load *load, const struct settings *settings, unsigned int r)
+{
+	const struct setting *s;
+	const char *url;
+	size_t i;
+
+	for (i = 0; i < settings->n; i++) {
+		s = &settings->list[i];
+		if (s->key->kind != KEY_OPTION && rank(s, load->job) == r)
+			apply(load, s, LAYER_FILES + load->files);
+	}
+	url = layer_of(load, "backend") == LAYER_BUILT_IN ? NULL :
+	    load->conf->backend;
+	for (i = 0; i < settings->n; i++) {
+		s = &settings->list[i];
+		if (s->key->kind == KEY_OPTION && rank(s, load->job) == r)
+			settings_add(&load->options, s->key, s->value, url,
+			    s->line);
+	}
+	load->files++;
+}
+
 /* A later file wins over an earlier one, whatever its blocks are. */
 static int
 apply_file(struct load *load, const char *path, bool must_exist)
 {
 	struct settings settings = { NULL, 0 };
 	unsigned int r;
-	size_t i;
 
 	if (conffile_read(path, must_exist, &settings, load->err) == -1)
 		return -1;
-	for (r = 1; r <= 3; r++) {
-		for (i = 0; i < settings.n; i++) {
-			if (rank(&settings.list[i], load->job) == r)
-				apply(load, &settings.list[i],
-				    LAYER_FILES + load->files);
-		}
-		load->files++;
-	}
+	for (r = 1; r <= 3; r++)
+		apply_rank(load, &settings, r);
 	settings_clear(&settings);
 	return 0;
 }
@@ -185,6 +207,34 @@ apply_environment(struct load *load)
 		    "LEASERUN_BACKEND: %s", why);
 	set_layer(load, key, LAYER_ENVIRONMENT);
 	return 0;
+}
+
+/* etcd: and etcds: are one kind of store, postgres: and postgresql: too. */
+static bool
+is_same_kind(const char *a, const char *b)
+{
+	size_t n = strcspn(a, ":"), m = strcspn(b, ":");
+
+	return strncmp(a, b, n < m ? n : m) == 0;
+}
+
+/* Those for another kind of store than the one in effect are left out. */
+static void
+apply_options(struct load *load)
+{
+	const struct setting *s = load->options.list;
+	const char *url = load->conf->backend;
+	size_t i;
+
+	for (i = 0; i < load->argv.n; i++) {
+		if (load->argv.list[i].key->kind == KEY_BACKEND)
+			url = load->argv.list[i].value;
+	}
+	for (i = 0; i < load->options.n; i++, s++) {
+		if (s->job == NULL || is_keep(s->value) ||
+		    is_same_kind(s->job, url))
+			apply(load, s, LAYER_FILES);
+	}
 }
 
 static void
@@ -309,6 +359,7 @@ load_all(struct load *load)
 	if (key_of_command(load->scope, "config", 6) != NULL &&
 	    (apply_files(load) == -1 || apply_environment(load) == -1))
 		return -1;
+	apply_options(load);
 	apply_argv(load);
 	resolve_owner(load->conf);
 	if (load->scope == CONF_RUN && (resolve_once(load) == -1 ||
@@ -337,6 +388,7 @@ conf_load(struct conf *conf, enum conf_scope scope, int argc, char *argv[],
 		rc = load_all(&load);
 	}
 	settings_clear(&load.argv);
+	settings_clear(&load.options);
 	if (rc == -1)
 		conf_free(conf);
 	return rc;

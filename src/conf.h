@@ -101,6 +101,13 @@ struct conf_error {
 int	 conf_load(struct conf *, enum conf_scope scope, int argc, char *argv[],
 	    int *operands, struct conf_error *err);
 
+/*
+ * True of `-- COMMAND', where the operand in front of the `--' was forgotten;
+ * of one that may begin with a dash there is `-- NAME -- COMMAND'.  first: the
+ * first operand, which is there.
+ */
+bool	 operand_is_forgotten(int argc, char *argv[], int first);
+
 void	 conf_free(struct conf *);
 
 /* The option lines of --help for one command, on stdout. */

@@ -119,6 +119,13 @@ check_values(const struct settings *settings, const char *command,
 	return 0;
 }
 
+bool
+operand_is_forgotten(int argc, char *argv[], int first)
+{
+	return strcmp(argv[first - 1], "--") == 0 &&
+	    (first + 1 >= argc || strcmp(argv[first + 1], "--") != 0);
+}
+
 int
 argv_read(enum conf_scope scope, int argc, char *argv[],
     struct settings *settings, bool *help, int *operands,

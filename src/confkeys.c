@@ -20,7 +20,7 @@
 /* The order is that of --help.  Help texts are at most 48 bytes long. */
 const struct key conf_keys[] = {
 	{ "backend", 'b', "URL", STORE, true, KEY_BACKEND, AT(backend),
-	    0, 0, "which store (file:)" },
+	    0, 0, "store: file:, postgres://, etcd:// (file:)" },
 	{ "option", 'o', "KEY=VALUE", STORE, true, KEY_OPTION, AT(options),
 	    0, 0, "an option of the backend, repeatable" },
 	{ "ttl", 't', "D", CONF_RUN, true, KEY_DURATION, AT(ttl),

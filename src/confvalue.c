@@ -218,8 +218,8 @@ parse_backend(const struct key *key, const char *value, struct conf *conf,
 	size_t n = strspn(value, LOWER DIGITS);
 
 	if (n == 0 || value[n] != ':')
-		return refuse(why, value, "is not a URL such as file: or "
-		    "file:/path");
+		return refuse(why, value, "is not a URL such as file:/path, "
+		    "postgres://host/database or etcd://host");
 	set_text(key, value, conf);
 	return 0;
 }
@@ -245,7 +245,12 @@ find_option(struct conf *conf, const char *key, size_t len)
 	return &options[conf->noptions++];
 }
 
-/* The one option that all backends have, and that the program reads. */
+bool
+is_keep(const char *value)
+{
+	return strncmp(value, "keep=", 5) == 0;
+}
+
 static int
 parse_keep(const char *value, struct conf *conf, char why[KEY_WHY_SIZE])
 {
@@ -274,7 +279,7 @@ parse_option(const struct key *key, const char *value, struct conf *conf,
 		    value);
 		return -1;
 	}
-	if (n == 4 && strncmp(value, "keep", n) == 0)
+	if (is_keep(value))
 		return parse_keep(equals + 1, conf, why);
 	option = find_option(conf, value, n);
 	free((void *)(uintptr_t)option->key);
@@ -418,6 +423,26 @@ key_check(const struct key *key, const char *value, char why[KEY_WHY_SIZE])
 	return rc;
 }
 
+/* With a slash too few or too many a user is still no password. */
+static bool
+url_has_password(const char *value)
+{
+	size_t n = strcspn(value, ":/");
+	const char *rest = value + n + strspn(value + n, ":");
+	char *url, *shown;
+	bool has;
+
+	if (strncmp(value, "file:", 5) == 0)
+		return false;
+	url = xasprintf("%.*s://%s", (int)n, value,
+	    rest + strspn(rest, "/"));
+	shown = url_redact(url);
+	has = shown == NULL || strcmp(shown, url) != 0;
+	free(shown);
+	free(url);
+	return has;
+}
+
 /* "password-file" names a place, not a password. */
 bool
 key_has_password(const struct key *key, const char *value)
@@ -425,11 +450,9 @@ key_has_password(const struct key *key, const char *value)
 	bool has = false;
 	char *text;
 
-	if (key->kind == KEY_BACKEND) {
-		text = url_redact(value);
-		has = text == NULL || strcmp(text, value) != 0;
-		free(text);
-	} else if (key->kind == KEY_OPTION) {
+	if (key->kind == KEY_BACKEND)
+		has = url_has_password(value);
+	else if (key->kind == KEY_OPTION) {
 		text = xasprintf("%.*s", (int)strcspn(value, "="), value);
 		has = (strcasestr(text, "password") != NULL ||
 		    strcasestr(text, "secret") != NULL) &&

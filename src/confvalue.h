@@ -25,4 +25,7 @@ int	 key_check(const struct key *, const char *value,
 /* True when the value is or has a password. */
 bool	 key_has_password(const struct key *, const char *value);
 
+/* Of KEY=VALUE: the one option that all backends have, and we read. */
+bool	 is_keep(const char *value);
+
 #endif

@@ -62,6 +62,9 @@ read_operands(struct fence *f, int argc, char *argv[], int first)
 
 	if (first >= argc)
 		return usage_error("the file is missing", NULL);
+	if (operand_is_forgotten(argc, argv, first))
+		return usage_error("the file is missing in front of '--'; "
+		    "write FILE -- COMMAND", NULL);
 	f->shown = argv[first];
 	if (*f->shown == '\0')
 		return usage_error("the file is empty", NULL);

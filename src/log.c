@@ -1,6 +1,7 @@
 /*
- * Writes messages to standard error or to the system log.  Must never block,
- * and never change the flags of a description that the job shares.
+ * Writes messages to standard error or to the system log, and to the former
+ * while the latter is not there.  Must never block, and never change the flags
+ * of a description that the job shares.
  */
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -24,8 +25,9 @@
 #define LINE_SIZE	2048
 
 static enum log_level level = LOG_LEVEL_WARNING;
-static int sink = -1;
-static bool to_socket, to_syslog, to_journal, must_poll;
+static int terminal = -1;		/* standard error */
+static int system_log = -1;		/* the journal, or /dev/log */
+static bool wants_syslog, to_socket, to_journal, must_poll;
 static unsigned long dropped;
 static struct journal_fields about;	/* the event: of the next message */
 
@@ -45,16 +47,16 @@ open_stderr(void)
 {
 	struct stat st;
 
-	sink = STDERR_FILENO;
+	terminal = STDERR_FILENO;
 	if (fstat(STDERR_FILENO, &st) == -1)
 		return;
 	to_socket = S_ISSOCK(st.st_mode);
 	if (!S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode))
 		return;
-	sink = open("/proc/self/fd/2",
+	terminal = open("/proc/self/fd/2",
 	    O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (sink == -1) {
-		sink = STDERR_FILENO;
+	if (terminal == -1) {
+		terminal = STDERR_FILENO;
 		must_poll = true;
 	}
 }
@@ -64,16 +66,17 @@ open_syslog(void)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 
-	sink = journal_open();
-	to_journal = sink != -1;
+	system_log = journal_open();
+	to_journal = system_log != -1;
 	if (to_journal)
 		return;
 	strcpy(sun.sun_path, "/dev/log");
-	sink = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (sink != -1 && connect(sink, (struct sockaddr *)&sun,
+	system_log = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+	    0);
+	if (system_log != -1 && connect(system_log, (struct sockaddr *)&sun,
 	    sizeof(sun)) == -1) {
-		close(sink);
-		sink = -1;
+		close(system_log);
+		system_log = -1;
 	}
 }
 
@@ -101,47 +104,52 @@ log_open(const char *target, enum log_level wanted)
 		return 0;
 	if (strcmp(target, "syslog") != 0)
 		return -1;
-	to_syslog = true;
+	wants_syslog = true;
 	return 0;
 }
 
 static bool
 has_room(void)
 {
-	struct pollfd p = { .fd = sink, .events = POLLOUT };
+	struct pollfd p = { .fd = terminal, .events = POLLOUT };
 
 	return poll(&p, 1, 0) == 1 && (p.revents & POLLOUT) != 0;
 }
 
+/* A system log that was not there may be by now. */
 static void
 open_sink(void)
 {
-	if (sink != -1)
-		return;
-	if (to_syslog)
+	if (wants_syslog && system_log == -1)
 		open_syslog();
-	else
+	if (system_log == -1 && terminal == -1)
 		open_stderr();
 }
 
 static bool
-put_line(const char *line, size_t len)
+send_line(const char *line, size_t len)
+{
+	ssize_t n = send(system_log, line, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (n == -1 && errno != EAGAIN) {
+		/* The daemon was restarted, or is gone. */
+		close(system_log);
+		system_log = -1;
+	}
+	return n == (ssize_t)len;
+}
+
+static bool
+write_line(const char *line, size_t len)
 {
 	ssize_t n;
 
-	if (sink == -1)
-		return false;
-	if (to_socket || to_syslog)
-		n = send(sink, line, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (to_socket)
+		n = send(terminal, line, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	else if (must_poll && !has_room())
 		n = -1;
 	else
-		n = write(sink, line, len);
-	if (n == -1 && to_syslog && errno != EAGAIN) {
-		/* The daemon was restarted: the next message tries again. */
-		close(sink);
-		sink = -1;
-	}
+		n = write(terminal, line, len);
 	return n == (ssize_t)len;
 }
 
@@ -159,38 +167,46 @@ escape(char *text)
 	}
 }
 
+/* Behind a prefix, of so many bytes in line; returns how many there are. */
 static size_t
-prefix(char *line, size_t size, int priority)
+put_behind(char *line, int prefix, const char *text)
 {
-	int n;
+	size_t len = prefix < 0 ? 0 : (size_t)prefix;
 
-	if (to_syslog)
-		n = snprintf(line, size, "<%d>leaserun[%ld]: ",
-		    LOG_DAEMON | priority, (long)getpid());
-	else
-		n = snprintf(line, size, "leaserun: ");
-	return n < 0 ? 0 : (size_t)n;
+	text_copy(line + len, LINE_SIZE - 1 - len, text);
+	return strlen(line);
 }
 
 /* The text as the sink wants it: a line, or the journal's fields. */
 static bool
-put_text(int priority, const char *text)
+put_once(int priority, const char *text)
 {
 	char line[LINE_SIZE + 1024];
 	size_t len;
 
 	open_sink();
+	if (system_log == -1) {
+		len = put_behind(line, snprintf(line, LINE_SIZE, "leaserun: "),
+		    text);
+		line[len++] = '\n';
+		return write_line(line, len);
+	}
 	if (to_journal)
 		len = journal_format(line, sizeof(line), priority, text,
 		    &about);
-	else {
-		len = prefix(line, LINE_SIZE, priority);
-		text_copy(line + len, LINE_SIZE - 1 - len, text);
-		len = strlen(line);
-		if (!to_syslog)
-			line[len++] = '\n';
-	}
-	return put_line(line, len);
+	else
+		len = put_behind(line, snprintf(line, LINE_SIZE,
+		    "<%d>leaserun[%ld]: ", LOG_DAEMON | priority,
+		    (long)getpid()), text);
+	return send_line(line, len);
+}
+
+/* Once more when the system log has just turned out to be gone. */
+static bool
+put_text(int priority, const char *text)
+{
+	return put_once(priority, text) || (wants_syslog &&
+	    system_log == -1 && put_once(priority, text));
 }
 
 static void __attribute__((format(printf, 3, 0)))

@@ -2,10 +2,12 @@
  * Finds the backend of a URL, loads its module, and lends it the services of
  * the program.  Must never call a function that a module does not have.
  */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -97,6 +99,53 @@ plugin_adopt(struct leaserun_backend *ops, const struct leaserun_backend *of,
 	return 0;
 }
 
+static int
+is_module(const struct dirent *entry)
+{
+	char scheme[SCHEME_SIZE];
+	const char *end = strchr(entry->d_name, '.');
+	char url[sizeof(entry->d_name) + 1];
+
+	if (end == NULL || strcmp(end, ".so") != 0)
+		return 0;
+	snprintf(url, sizeof(url), "%.*s:", (int)(end - entry->d_name),
+	    entry->d_name);
+	return get_scheme(url, scheme, sizeof(scheme)) == 0;
+}
+
+/* "file:, etcd: or etcds:", as far as there is room. */
+static void
+list_schemes(const char *dir, char *text, size_t size)
+{
+	struct dirent **found = NULL;
+	int i, n = scandir(dir, &found, is_module, alphasort);
+	size_t used = (size_t)snprintf(text, size, "file:");
+
+	for (i = 0; i < n; i++) {
+		if (used < size)
+			used += (size_t)snprintf(text + used, size - used,
+			    "%s%.*s:", i + 1 < n ? ", " : " or ",
+			    (int)strcspn(found[i]->d_name, "."),
+			    found[i]->d_name);
+		free(found[i]);
+	}
+	free(found);
+}
+
+static void
+no_module(struct plugin *p, const char *scheme, const char *dir,
+    const char *path)
+{
+	int error = errno;
+	char schemes[160];
+
+	list_schemes(dir, schemes, sizeof(schemes));
+	snprintf(p->error, sizeof(p->error), "no backend for '%s:' "
+	    "('%.200s': %s); a URL begins with %s here; for another one "
+	    "install its package, or set module-dir", scheme, path,
+	    strerror(error), schemes);
+}
+
 static const struct leaserun_backend *
 load_module(struct plugin *p, const char *scheme, const char *dir)
 {
@@ -108,10 +157,7 @@ load_module(struct plugin *p, const char *scheme, const char *dir)
 		dir = PKGLIBDIR;
 	snprintf(path, sizeof(path), "%s/%s.so", dir, scheme);
 	if (access(path, F_OK) == -1) {
-		snprintf(p->error, sizeof(p->error), "no backend for '%s:' "
-		    "('%.200s': %s); install its package, set module-dir, or "
-		    "use file:",
-		    scheme, path, strerror(errno));
+		no_module(p, scheme, dir, path);
 		return NULL;
 	}
 	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);

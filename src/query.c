@@ -59,6 +59,7 @@ check(struct ask *q, const char *name)
 {
 	struct leaserun_entry entry = { .state = LEASERUN_FREE };
 	enum leaserun_result result;
+	char found[64];
 	int wrong;
 
 	if ((wrong = wanted_token(q, "check", true)) != 0)
@@ -71,12 +72,16 @@ check(struct ask *q, const char *name)
 	    entry.state == LEASERUN_REVOKING) &&
 	    entry.token == q->conf.token)
 		return EXIT_OK;
-	log_warning("'%s': token %" PRIu64 " is not the holder's (%s %" PRIu64
-	    ")%s", q->names[0], q->conf.token, entry.token == 0 ?
-	    "it was never granted here:" : entry.state == LEASERUN_FREE ?
-	    "free, last token" : "held with", entry.token,
-	    is_inner(q) ? "; LEASERUN_FENCE_TOKEN is of another lease, give "
-	    "--token" : "");
+	if (entry.token == 0)
+		snprintf(found, sizeof(found), "the store knows no lease of "
+		    "this name");
+	else
+		snprintf(found, sizeof(found), "%s %" PRIu64,
+		    entry.state == LEASERUN_FREE ? "free, last token" :
+		    "held with", entry.token);
+	log_warning("'%s': token %" PRIu64 " is not the holder's (%s)%s",
+	    q->names[0], q->conf.token, found, is_inner(q) ?
+	    "; LEASERUN_FENCE_TOKEN is of another lease, give --token" : "");
 	return EXIT_HELD;
 }
 

@@ -91,6 +91,9 @@ read_operands(struct run *r, int argc, char *argv[], int first)
 
 	if (first >= argc)
 		return usage_error("the name of the lease is missing", NULL);
+	if (operand_is_forgotten(argc, argv, first))
+		return usage_error("the name is missing in front of '--'; "
+		    "write NAME -- COMMAND", NULL);
 	r->shown = argv[first];
 	wrong = name_encode(r->shown, r->name, sizeof(r->name));
 	if (wrong != NULL) {

@@ -57,6 +57,83 @@ hold() {
 	assert_contains "$stderr" "'job' stands before '--'"
 }
 
+@test "a forgotten name or file is not taken from the command" {
+	for words in "run -- touch ran" "run -- touch a b" "run -v -- touch" \
+	    "run -- -x touch ran" "fence --token 1 -- touch ran" \
+	    "fence -- touch"; do
+		# shellcheck disable=SC2086
+		run_tool 64 $words
+		assert_contains "$stderr" "is missing in front of '--'"
+		assert_contains "$stderr" "-- COMMAND"
+	done
+	[ ! -e ran ]
+	run_tool 0 run -- -x -- touch ran
+	[ -e ran ]
+	run_tool 0 fence --token 1 -- report -- true
+	[ -e report.fence ]
+	run_tool 75 check --token 1 -- -x
+}
+
+@test "an unknown backend: what there is, and what a URL looks like" {
+	mkdir modules
+	touch modules/other.so modules/another.so modules/not-one.so \
+	    modules/libx.so.1 modules/another.la
+	run_tool 78 run --module-dir modules -b odd://h job touch ran
+	assert_contains "$stderr" "no backend for 'odd:'"
+	assert_contains "$stderr" "begins with file:, another: or other: here"
+	run_tool 78 doctor --module-dir nowhere -b odd://h
+	assert_contains "$stderr" "begins with file: here"
+	run_tool 64 status -b odd
+	assert_contains "$stderr" "postgres://"
+	assert_contains "$stderr" "etcd://"
+	run_tool 0 run --help
+	assert_contains "$stdout" "postgres://"
+	[ ! -e ran ]
+}
+
+@test "an unknown option of a backend: all that there are, also keep" {
+	run_tool 78 run -o kep=1d job true
+	assert_contains "$stderr" "allow-network-fs"
+	assert_contains "$stderr" "keep"
+	[ -z "${BACKENDS:-}" ] || {
+		run_tool 78 run --module-dir "$BACKENDS" -b etcd://h -o x=y j true
+		assert_contains "$stderr" "keep"
+		run_tool 78 run --module-dir "$BACKENDS" -b postgres://h -o x=y \
+		    j true
+		assert_contains "$stderr" "keep"
+	}
+}
+
+@test "options for the store of all jobs do not stop one with another" {
+	cat >leaserun.conf <<-END
+		backend = "etcd://127.0.0.1:1"
+		option { user = cron password-file = none }
+		job other { backend = "file:$PWD/state" }
+	END
+	run_tool 0 run other touch ran
+	[ -e ran ]
+	run_tool 0 run -b "file:$PWD/state" job true
+	LEASERUN_BACKEND=file:$PWD/state run_tool 0 status
+	run_tool 78 run -o user=cron other true
+	assert_contains "$stderr" "no option 'user'"
+	echo 'job other { option { usr = x } }' >>leaserun.conf
+	run_tool 78 run other true
+	assert_contains "$stderr" "no option 'usr'"
+}
+
+@test "a password on the command line is one only if it is there" {
+	for url in postgres:/cron@h/ops postgres:///cron@h postgres:cron@h \
+	    etcd:/cron@h; do
+		run_tool 78 run -b "$url" job true
+		assert_lacks "$stderr" "shows in ps"
+	done
+	for url in postgres:/cron:x@h/ops postgres://:x@h postgres:cron:x@h \
+	    'etcd:/h?password=x'; do
+		run_tool 78 run -b "$url" job true
+		assert_contains "$stderr" "shows in ps"
+	done
+}
+
 @test "values out of range are refused before anything is done" {
 	for bad in '--ttl 1s' '--ttl 0' '--ttl -5' '--ttl 1e12' '--ttl 10x' \
 	    '--ttl 18446744073709551616' '--wait -1' '--wait 0.5' \
@@ -319,11 +396,6 @@ hold() {
 	rm leaserun.conf
 	run_tool 78 run job -- touch started
 	[ ! -e started ]
-}
-
-@test "--log syslog keeps standard error clean" {
-	run_tool 0 run --log syslog -vv job true
-	assert_equal "$output" ""
 }
 
 @test "full disks of output are not a success" {

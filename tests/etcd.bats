@@ -409,11 +409,18 @@ heartbeats_exceed() {
 	tried=$(requests)
 	run_tool 77 run -o user=runner -o password-file=wrong job touch ran
 	assert_contains "$stderr" "invalid user ID or password"
-	assert_lacks "$output" wrong
+	assert_contains "$stderr" "user 'runner', the password is that of 'wrong'"
+	run_tool 77 run -b "etcd://runner:b%61d@127.0.0.1:$etcd_port/test" \
+	    job touch ran
+	assert_contains "$stderr" "user 'runner', the password is that of the URL"
+	assert_lacks "$output" bad
 	[ $(($(requests) - tried)) -le 3 ]
 	run_tool 77 run -o user=runner -o password-file=password \
 	    -b "${ETCD}2" job touch ran
 	assert_contains "$stderr" "permission denied"
+	assert_contains "$stderr" "user 'runner' needs a role"
+	assert_contains "$stderr" \
+	    "grant-permission ROLE --prefix=true readwrite '/test2/'"
 	chmod 644 password
 	run_tool 78 run -o user=runner -o password-file=password job touch ran
 	assert_contains "$stderr" "chmod 600"
@@ -448,6 +455,38 @@ with_users() {
 	assert_ends 79 "$holder"
 	run_tool 0 run -w 20s "${known[@]}" job true
 	[ ! -s stderr ] || assert_lacks "$(cat stderr)" denied
+}
+
+@test "doctor goes on without rights, and what it says mends it" {
+	with_users
+	run_tool 78 doctor "${known[@]}" -b "${ETCD}2"
+	assert_matches "$stdout" "bad *rights: .*permission denied"
+	assert_contains "$stdout" "user 'runner'"
+	ctl role grant-permission locker --prefix=true read /test2/
+	run_tool 78 doctor "${known[@]}" -b "${ETCD}2"
+	assert_contains "$stdout" "round trip"
+	assert_matches "$stdout" "bad *rights: .*permission denied"
+	eval "ctl $(sed -n 's/.*etcdctl \(.*\)ROLE/\1locker/p' <<<"$stdout")"
+	run_tool 0 doctor "${known[@]}" -b "${ETCD}2"
+}
+
+@test "what is done is forgotten by what the manual says" {
+	local page=$srcdir/man/leaserun-etcd.7
+
+	etcd_start
+	use "${ETCD%/test}/ops"
+	run_tool 0 run --once today nightly-report true
+	run_tool 0 run --once-per 1d nightly-report true
+	run_tool 0 run --once-per 1d nightly-report touch again
+	[ ! -e again ]
+	sed -n 's/^etcdctl del /ctl del /p' "$page" >forget
+	[ "$(wc -l <forget)" -eq 3 ]
+	# shellcheck source=/dev/null
+	. ./forget
+	run_tool 0 status --once nightly-report
+	assert_lacks "$stdout" today
+	run_tool 0 run --once-per 1d nightly-report touch again
+	[ -e again ]
 }
 
 @test "a token that ran out during the job: renewals and the release work" {

@@ -265,6 +265,15 @@ highest() {
 	write 35 3
 }
 
+@test "psql -q says nothing, the first time and again" {
+	admin 'DROP SCHEMA fence CASCADE'
+	for _ in 1 2; do
+		psql -X -q -U postgres -f "$srcdir/contrib/sql/fence.sql" \
+		    >out 2>&1
+		assert_equal "$(cat out)" ""
+	done
+}
+
 @test "psql -f installs it, from many hosts at once" {
 	local -a pids=()
 	local pid

@@ -536,7 +536,7 @@ catalog() {
 	    DROP COLUMN from_token, DROP COLUMN timeline,
 	    DROP COLUMN revoke_token, DROP COLUMN hold_until"
 	run_tool 78 run old touch ran
-	assert_contains "$stderr" "run 'leaserun init'"
+	assert_contains "$stderr" "run 'leaserun init --backend postgres://"
 	[ ! -e ran ]
 	run_tool 0 init --print
 	assert_equal "$(grep -c 'ADD COLUMN' <<<"$stdout")" 7
@@ -610,16 +610,54 @@ catalog() {
 # --- What may be missing or wrong ---
 
 @test "no table: 78 and init, which mends it" {
-	all_refuse 78 "run 'leaserun init'"
+	all_refuse 78 "run 'leaserun init --backend postgres://"
 	run_tool 78 doctor
-	assert_contains "$stdout" "run 'leaserun init'"
-	mends 78 "run 'leaserun init'"
+	assert_contains "$stdout" "run 'leaserun init --backend postgres://"
+	mends 78 "run 'leaserun init --backend postgres://"
 	works
 	opts=(-o table=no.lease)
-	all_refuse 78 "run 'leaserun init -o table=no.lease'"
+	all_refuse 78 "-o table=no.lease' as a role"
 	run_tool 78 doctor "${opts[@]}"
-	mends 78 "run 'leaserun init -o table=no.lease'"
+	mends 78 "-o table=no.lease' as a role"
 	works
+}
+
+@test "the advice names the store, without its password" {
+	local url=postgres://postgres@127.0.0.1:$PGPORT/$db
+
+	unset LEASERUN_BACKEND
+	run_tool 78 run -b "$url" job touch ran
+	assert_contains "$stderr" "run 'leaserun init --backend $url' as a role"
+	run_tool 78 run -b "${url/postgres@/postgres:s3cret@}" job touch ran
+	assert_contains "$stderr" "run 'leaserun init --backend $url' as a role"
+	run_tool 78 run -b "$url?sslmode=disable" -o table=s.t job touch ran
+	assert_contains "$stderr" "run 'leaserun init --backend $(\
+	    )\"$url?sslmode=disable\" -o table=s.t' as a role"
+	run_tool 78 run -b "$url?password=s3cret" job touch ran
+	assert_contains "$stderr" "run 'leaserun init --backend URL' as a role"
+	run_tool 78 run -b "${url/postgres@/postgres:s3%63ret@}" job touch ran
+	assert_contains "$stderr" "run 'leaserun init --backend URL' as a role"
+	assert_lacks "$stderr" s3
+	[ ! -e ran ]
+	run_tool 0 init --backend "$url"
+	run_tool 0 run -b "$url" job touch ran
+}
+
+@test "what is done is forgotten by what the manual says" {
+	local page=$srcdir/man/leaserun-postgres.7
+
+	run_tool 0 init
+	run_tool 0 run --once today nightly-report true
+	run_tool 0 run --once-per 1d nightly-report true
+	run_tool 0 run --once-per 1d nightly-report touch again
+	[ ! -e again ]
+	sed -n '/^DELETE FROM leaserun/,/^\.Ed/{/^\.Ed/d;s/\\e/\\/;p;}' "$page" \
+	    >forget.sql
+	admin "$(cat forget.sql)"
+	run_tool 0 status --once nightly-report
+	assert_lacks "$stdout" today
+	run_tool 0 run --once-per 1d nightly-report touch again
+	[ -e again ]
 }
 
 @test "a missing column: 78 and init, which mends it" {
@@ -771,7 +809,7 @@ mends_key() {
 	run_tool 78 init
 	sql "$(sed -n 's/^.*run: //p' <<<"$stderr")"
 	run_tool 78 run "${short[@]}" job touch ran
-	assert_contains "$stderr" "run 'leaserun init'"
+	assert_contains "$stderr" "run 'leaserun init --backend postgres://"
 	sql 'DROP DATABASE nowhere'
 	db=d$BATS_TEST_NUMBER
 	as "no$role"

@@ -1034,9 +1034,9 @@ not() {
 @test "no table: 78 with what to run, and never 75" {
 	sql "DROP TABLE $T"
 	run_tool 78 run job -- touch ran
-	assert_contains "$stderr" "run 'leaserun init -o table=$T'"
+	assert_contains "$stderr" "-o table=$T' as a role that may create tables"
 	run_tool 78 run --wait 5s job -- touch ran
-	assert_contains "$stderr" "run 'leaserun init -o table=$T'"
+	assert_contains "$stderr" "-o table=$T' as a role that may create tables"
 	[ ! -e ran ]
 	run_tool 0 init
 	run_tool 0 run job -- touch ran
@@ -1049,7 +1049,7 @@ not() {
 	contender
 	sql "DROP TABLE $T"
 	assert_ends 78 "$second"
-	assert_contains "$(cat second)" "run 'leaserun init -o table=$T'"
+	assert_contains "$(cat second)" "-o table=$T' as a role that may create tables"
 	assert_ends 79 "$first"
 	assert_equal "$(lines start)" 1
 }
@@ -1373,8 +1373,26 @@ refusals() {
 	passfile wrong
 	run_tool 77 run -b "$AS_CRON" job -- touch ran
 	assert_contains "$stderr" "password authentication failed"
+	assert_contains "$stderr" "the password is that of '$PWD/home/.pgpass'"
 	assert_equal "$(refusals)" 1
 	run_tool 77 run -b "$AS_CRON" --wait 5s job -- touch ran
+	[ ! -e ran ]
+}
+
+@test "no password, or a wrong one of the URL: where it belongs, and is from" {
+	password_server
+	rm home/.pgpass
+	run_tool 77 run -b "$AS_CRON" job -- touch ran
+	assert_contains "$stderr" "no password supplied"
+	assert_contains "$stderr" ":cron:PASSWORD into '$PWD/home/.pgpass'"
+	PGPASSWORD=s3cret run_tool 77 run -b "$AS_CRON" job -- touch ran
+	assert_contains "$stderr" "of the URL, of its service or of PGPASSWORD"
+	assert_lacks "$stderr" s3cret
+	passfile first-secret
+	chmod 644 home/.pgpass
+	run_tool 77 run -b "$AS_CRON" job -- touch ran
+	assert_contains "$stderr" "run chmod 600 on it"
+	assert_equal "$(grep -c WARNING <<<"$stderr")" 1
 	[ ! -e ran ]
 }
 

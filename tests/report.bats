@@ -764,6 +764,36 @@ writer() {
 	grep "leaserun\[[0-9]*\]: 'job': released" got
 }
 
+@test "--log syslog: with neither, and once it is gone, on standard error" {
+	cat >in-namespace <<-'XX'
+	mount -t tmpfs none /run && mount -t tmpfs none dev || exit
+	mknod -m 666 dev/null c 1 3 && mknod -m 666 dev/urandom c 1 9 || exit
+	ln -s /proc/self/fd dev/fd
+	mount --move dev /dev || exit
+	"$LEASERUN" run --log syslog -- echo 2>usage
+	"$LEASERUN" run --log syslog -v job true 2>none
+	"$LISTEN" /dev/log >got &
+	n=0
+	until [ -S /dev/log ] || [ $((n += 1)) -gt 500 ]; do
+		sleep 0.02
+	done
+	"$LEASERUN" run --log syslog -v job sh -c "kill $!
+	    while kill -0 $! && ! grep -q '^State:.Z' /proc/$!/status; do
+		    sleep 0.02
+	    done 2>/dev/null" 2>gone
+	XX
+	mkdir dev
+	LISTEN=$LISTEN LEASERUN=$LEASERUN timeout 60 \
+	    unshare --mount sh in-namespace 3>&- 2>err
+	cat err usage none gone
+	file_has usage "leaserun: run: the name is missing"
+	file_has none "leaserun: 'job': acquired"
+	file_has none "leaserun: 'job': released"
+	grep "leaserun\[[0-9]*\]: 'job': acquired" got
+	file_has gone "leaserun: 'job': released"
+	assert_lacks "$(cat gone)" acquired
+}
+
 @test "promtool accepts the metrics, the alerts and what they say" {
 	tell 0 'a "b"\ é' true
 	promtool check metrics <m.prom

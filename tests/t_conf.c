@@ -834,6 +834,74 @@ test_print(void)
 	is_int(ttl, 1, "the ttl, once");
 }
 
+/* --- whose an option is */
+
+static const struct whose {
+	const char *text;
+	const char *job;
+	const char *environment;	/* or NULL */
+	const char *url;		/* of the command line, or NULL */
+	const char *options;		/* that count */
+} whose[] = {
+#define ETCD	"backend = 'etcd://h' option { user = u keep = 2d }\n" \
+		"job pg { backend = 'postgres://h' }\n" \
+		"job 'lite*' { option { a = b } backend = 'file:/x' }\n" \
+		"job more { option { table = t } }\n"
+	{ ETCD, "j", NULL, NULL, "user=u" },
+	{ ETCD, "pg", NULL, NULL, "" },
+	{ ETCD, "lite2", NULL, NULL, "a=b" },
+	{ ETCD, "more", NULL, NULL, "user=u table=t" },
+	{ ETCD, "j", "postgres://h", NULL, "" },
+	{ ETCD, "j", "etcds://other", NULL, "user=u" },
+	{ ETCD, "j", NULL, "file:/x", "" },
+	{ ETCD, "more", NULL, "file:/x", "" },
+	{ ETCD, "lite2", "postgres://h", NULL, "" },
+	{ ETCD, "pg", NULL, "etcd://other", "user=u" },
+	{ ETCD, "j", "file:/x", "etcds://h", "user=u" },
+	/* Where no backend is named they are for whichever it is. */
+	{ "option { a = b }\n", "j", "etcd://h", NULL, "a=b" },
+	{ "option { a = b }\n", "j", NULL, "file:/x", "a=b" },
+	{ "option { a = b }\njob j { backend = 'x:' }\n", "j", NULL, NULL,
+	    "a=b" },
+	/* Below it or above it. */
+	{ "option { a = b }\nbackend = 'x:'\n", "j", "y:", NULL, "" },
+	{ "backend = 'postgresql://h'\noption { table = t }\n", "j", NULL,
+	    "postgres://h", "table=t" },
+};
+
+static void
+test_whose(void)
+{
+	const struct whose *w;
+	char options[80];
+	size_t i, n;
+
+	for (w = whose; w < whose + COUNT(whose); w++) {
+		write_file(w->text, 0644);
+		if (w->environment != NULL)
+			setenv("LEASERUN_BACKEND", w->environment, 1);
+		if (w->url != NULL)
+			RUN("--config", path, "-b", w->url, w->job);
+		else
+			RUN("--config", path, w->job);
+		unsetenv("LEASERUN_BACKEND");
+		options[0] = '\0';
+		for (i = 0, n = 0; i < conf.noptions; i++)
+			n += (size_t)snprintf(options + n, sizeof(options) - n,
+			    "%s%s=%s", i == 0 ? "" : " ", conf.options[i].key,
+			    conf.options[i].value);
+		is_str(options, w->options, "options of '%s' (%s, %s)", w->job,
+		    w->environment == NULL ? "-" : w->environment,
+		    w->url == NULL ? "-" : w->url);
+	}
+	write_file(ETCD, 0644);
+	ok(RUN("--config", path, "-o", "user=x", "pg") == 0 &&
+	    conf.noptions == 1 && strcmp(conf.options[0].value, "x") == 0 &&
+	    conf.once_keep == 2 * 86400 * S,
+	    "one of the command line counts, and keep is for all");
+	unlink(path);
+}
+
 int
 main(void)
 {
@@ -841,7 +909,8 @@ main(void)
 
 	plan((int)COUNT(values) + 8 + 7 + 20 + 6 + 15 + 13 + 6 + 11 + 11 + 8 +
 	    12 + (int)COUNT(broken) + 1 + 18 + (int)COUNT(rights) + 8 +
-	    (root ? 5 : 0) + (int)COUNT(scopes) + 1);
+	    (root ? 5 : 0) + (int)COUNT(scopes) + 1 +
+	    (int)COUNT(whose) + 1);
 	unsetenv("HOME");
 	unsetenv("XDG_CONFIG_HOME");
 	unsetenv("LEASERUN_BACKEND");
@@ -870,6 +939,7 @@ main(void)
 	if (root)
 		test_owners();
 	test_print();
+	test_whose();
 	conf_free(&conf);
 	unlink(getenv("LEASERUN_CONFIG"));
 	if (rmdir(dir) == -1)

@@ -3,7 +3,8 @@
 --
 --	psql -v ON_ERROR_STOP=1 -f fence.sql
 --
--- and may be run again.  What a writer needs, and no more:
+-- and may be run again.  What the role of a job, here `writer', needs, and no
+-- more:
 --
 --	GRANT USAGE ON SCHEMA fence TO writer;
 --	GRANT EXECUTE ON FUNCTION fence.require(text, bigint) TO writer;
@@ -18,8 +19,11 @@
 
 BEGIN;
 
+-- That something is there already is no news.
+SET LOCAL client_min_messages = warning;
+
 -- Fifty hosts may run this at once.
-SELECT pg_advisory_xact_lock(1818583922, 1717988131);
+DO $$ BEGIN PERFORM pg_advisory_xact_lock(1818583922, 1717988131); END $$;
 
 CREATE SCHEMA IF NOT EXISTS fence;
 
