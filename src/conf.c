@@ -12,6 +12,7 @@
 #include "conf.h"
 #include "confargv.h"
 #include "conffile.h"
+#include "confhand.h"
 #include "confvalue.h"
 #include "name.h"
 #include "timeutil.h"
@@ -38,6 +39,8 @@ struct load {
 	struct settings	 argv;
 	unsigned int	 layer[KEYS_MAX];	/* by key, what set it */
 	unsigned int	 files;		/* layers used by files so far */
+	char		*known;		/* LEASERUN_BACKEND as a file has it,
+					 * with its password; NULL: in none */
 };
 
 static void
@@ -97,6 +100,24 @@ rank(const struct setting *s, const char *job)
 	return fnmatch(s->job, job, FNM_NOESCAPE) == 0 ? 2 : 0;
 }
 
+/* The store that an outer run has handed on may be that of another job. */
+static void
+find_known(struct load *load, const struct settings *settings)
+{
+	const char *backend = getenv("LEASERUN_BACKEND");
+	size_t i;
+
+	for (i = 0; backend != NULL && i < settings->n; i++) {
+		const struct setting *s = &settings->list[i];
+
+		if (s->key->kind == KEY_BACKEND &&
+		    conf_is_same_store(s->value, backend)) {
+			free(load->known);
+			load->known = xstrdup(s->value);
+		}
+	}
+}
+
 /* A later file wins over an earlier one, whatever its blocks are. */
 static int
 apply_file(struct load *load, const char *path, bool must_exist)
@@ -115,6 +136,7 @@ apply_file(struct load *load, const char *path, bool must_exist)
 		}
 		load->files++;
 	}
+	find_known(load, &settings);
 	settings_clear(&settings);
 	return 0;
 }
@@ -158,7 +180,8 @@ apply_files(struct load *load)
 
 	if (path != NULL && *path == '\0')
 		return conf_fail(load->err, EXIT_CONFIG,
-		    "LEASERUN_CONFIG: is set but empty");
+		    "LEASERUN_CONFIG: is set but empty; unset it or name a "
+		    "file");
 	for (i = 0; i < load->argv.n; i++) {
 		if (load->argv.list[i].key->offset ==
 		    offsetof(struct conf, config))
@@ -168,10 +191,23 @@ apply_files(struct load *load)
 	    apply_file(load, path, true);
 }
 
+static bool
+is_in_argv(const struct load *load, const struct key *key)
+{
+	size_t i;
+
+	for (i = 0; i < load->argv.n; i++) {
+		if (load->argv.list[i].key == key)
+			return true;
+	}
+	return false;
+}
+
+/* The options are those of the backend beside them, and of no other. */
 static int
 apply_environment(struct load *load)
 {
-	const char *backend = getenv("LEASERUN_BACKEND");
+	const char *backend = getenv("LEASERUN_BACKEND"), *value = backend;
 	const struct key *key = key_of_file("backend");
 	char why[KEY_WHY_SIZE];
 
@@ -179,12 +215,19 @@ apply_environment(struct load *load)
 		return 0;
 	if (*backend == '\0')
 		return conf_fail(load->err, EXIT_CONFIG,
-		    "LEASERUN_BACKEND: is set but empty");
-	if (key_set(key, backend, load->conf, why) == -1)
+		    "LEASERUN_BACKEND: is set but empty; unset it or give a "
+		    "URL");
+	if (conf_is_same_store(load->conf->backend, backend))
+		value = load->conf->backend;
+	else if (load->known != NULL)
+		value = load->known;
+	if (value != load->conf->backend &&
+	    key_set(key, value, load->conf, why) == -1)
 		return conf_fail(load->err, EXIT_CONFIG,
 		    "LEASERUN_BACKEND: %s", why);
 	set_layer(load, key, LAYER_ENVIRONMENT);
-	return 0;
+	return is_in_argv(load, key) ? 0 :
+	    conf_take_options(load->conf, load->err);
 }
 
 static void
@@ -330,13 +373,13 @@ conf_load(struct conf *conf, enum conf_scope scope, int argc, char *argv[],
 	int rc;
 
 	set_defaults(conf, scope);
-	rc = argv_read(scope, argc, argv, &load.argv, &conf->help, operands,
-	    err);
+	rc = argv_read(scope, argc, argv, &load.argv, conf, operands, err);
 	if (rc == 0 && !conf->help) {
 		load.job = find_job(scope, argc, argv, *operands);
 		rc = load_all(&load);
 	}
 	settings_clear(&load.argv);
+	free(load.known);
 	if (rc == -1)
 		conf_free(conf);
 	return rc;

@@ -73,6 +73,7 @@ struct conf {
 	bool		force;
 	bool		list_once;
 	bool		help;
+	bool		is_dashed;	/* "--" is before the first operand */
 	bool		wait_given;
 	bool		token_given;
 	uint64_t	token;
@@ -102,6 +103,15 @@ int	 conf_load(struct conf *, enum conf_scope scope, int argc, char *argv[],
 	    int *operands, struct conf_error *err);
 
 void	 conf_free(struct conf *);
+
+/*
+ * For the job, so that a leaserun in there finds the same store; the caller
+ * frees.  The file of --config, and the options of the backend as KEY=VALUE,
+ * one a line, without those that hold a secret; both with absolute paths.
+ * NULL: there is none.
+ */
+char	*conf_hand_config(const struct conf *);
+char	*conf_hand_options(const struct conf *);
 
 /* The option lines of --help for one command, on stdout. */
 void	 conf_print_options(enum conf_scope scope);

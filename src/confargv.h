@@ -4,17 +4,16 @@
 #ifndef CONFARGV_H
 #define CONFARGV_H
 
-#include <stdbool.h>
-
 #include "conffile.h"
 
 /*
- * Adds the options in their order, every value checked.  *help: it was asked
- * for, and nothing after it was looked at, no value checked.  *operands: index
- * of the first operand.  0, or -1 with *err.
+ * Adds the options in their order, every value checked.  Of *conf only help and
+ * is_dashed are set; help: it was asked for, and nothing after it was looked
+ * at, no value checked.  *operands: index of the first operand.  0, or -1 with
+ * *err.
  */
 int	 argv_read(enum conf_scope, int argc, char *argv[], struct settings *,
-	    bool *help, int *operands, struct conf_error *err);
+	    struct conf *, int *operands, struct conf_error *err);
 
 /* Fills in *err, with EXIT_USAGE and where to read more.  Always -1. */
 int	 conf_usage(struct conf_error *err, const char *command,

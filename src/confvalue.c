@@ -274,6 +274,11 @@ parse_option(const struct key *key, const char *value, struct conf *conf,
 		    value);
 		return -1;
 	}
+	if (strchr(equals, '\n') != NULL) {
+		snprintf(why, KEY_WHY_SIZE, "'%.*s' has a line break in its "
+		    "value", (int)n, value);
+		return -1;
+	}
 	if (n == 4 && strncmp(value, "keep", n) == 0)
 		return parse_keep(equals + 1, conf, why);
 	option = find_option(conf, value, n);
@@ -418,24 +423,38 @@ key_check(const struct key *key, const char *value, char why[KEY_WHY_SIZE])
 	return rc;
 }
 
+/* Or of anything that looks like one, such as that of a proxy. */
+static bool
+url_has_password(const char *url)
+{
+	char *shown = url_redact(url);
+	bool has = shown == NULL || strcmp(shown, url) != 0;
+
+	free(shown);
+	return has;
+}
+
 /* "password-file" names a place, not a password. */
+static bool
+option_has_password(const char *option)
+{
+	size_t n = strcspn(option, "=");
+	char *name = xasprintf("%.*s", (int)n, option);
+	const char *value = option + n + (option[n] == '=');
+	bool has = false;
+
+	if (n < 4 || strcmp(name + n - 4, "file") != 0)
+		has = strcasestr(name, "password") != NULL ||
+		    strcasestr(name, "secret") != NULL ||
+		    (*value != '/' && url_has_password(value));
+	free(name);
+	return has;
+}
+
 bool
 key_has_password(const struct key *key, const char *value)
 {
-	bool has = false;
-	char *text;
-
-	if (key->kind == KEY_BACKEND) {
-		text = url_redact(value);
-		has = text == NULL || strcmp(text, value) != 0;
-		free(text);
-	} else if (key->kind == KEY_OPTION) {
-		text = xasprintf("%.*s", (int)strcspn(value, "="), value);
-		has = (strcasestr(text, "password") != NULL ||
-		    strcasestr(text, "secret") != NULL) &&
-		    (strlen(text) < 4 ||
-		    strcmp(text + strlen(text) - 4, "file") != 0);
-		free(text);
-	}
-	return has;
+	if (key->kind == KEY_BACKEND)
+		return url_has_password(value);
+	return key->kind == KEY_OPTION && option_has_password(value);
 }

@@ -26,6 +26,7 @@
 static enum log_level level = LOG_LEVEL_WARNING;
 static int sink = -1;
 static bool to_socket, to_syslog, to_journal, must_poll;
+static bool wants_syslog;	/* standard error is for want of it */
 static unsigned long dropped;
 static struct journal_fields about;	/* the event: of the next message */
 
@@ -101,7 +102,7 @@ log_open(const char *target, enum log_level wanted)
 		return 0;
 	if (strcmp(target, "syslog") != 0)
 		return -1;
-	to_syslog = true;
+	wants_syslog = true;
 	return 0;
 }
 
@@ -114,13 +115,24 @@ has_room(void)
 }
 
 static void
+close_sink(void)
+{
+	if (sink != STDERR_FILENO && sink != -1)
+		close(sink);
+	sink = -1;
+	to_syslog = to_journal = to_socket = must_poll = false;
+}
+
+/* Without a log daemon, as in most containers, somebody should see it still. */
+static void
 open_sink(void)
 {
-	if (sink != -1)
-		return;
-	if (to_syslog)
+	if (wants_syslog && !to_syslog) {
+		close_sink();
 		open_syslog();
-	else
+		to_syslog = sink != -1;
+	}
+	if (sink == -1)
 		open_stderr();
 }
 
@@ -137,11 +149,9 @@ put_line(const char *line, size_t len)
 		n = -1;
 	else
 		n = write(sink, line, len);
-	if (n == -1 && to_syslog && errno != EAGAIN) {
-		/* The daemon was restarted: the next message tries again. */
-		close(sink);
-		sink = -1;
-	}
+	/* The daemon was restarted, or is gone. */
+	if (n == -1 && to_syslog && errno != EAGAIN)
+		close_sink();
 	return n == (ssize_t)len;
 }
 
@@ -177,20 +187,27 @@ static bool
 put_text(int priority, const char *text)
 {
 	char line[LINE_SIZE + 1024];
+	bool again;
 	size_t len;
 
-	open_sink();
-	if (to_journal)
-		len = journal_format(line, sizeof(line), priority, text,
-		    &about);
-	else {
-		len = prefix(line, LINE_SIZE, priority);
-		text_copy(line + len, LINE_SIZE - 1 - len, text);
-		len = strlen(line);
-		if (!to_syslog)
-			line[len++] = '\n';
-	}
-	return put_line(line, len);
+	do {
+		again = to_syslog;
+		open_sink();
+		if (to_journal)
+			len = journal_format(line, sizeof(line), priority,
+			    text, &about);
+		else {
+			len = prefix(line, LINE_SIZE, priority);
+			text_copy(line + len, LINE_SIZE - 1 - len, text);
+			len = strlen(line);
+			if (!to_syslog)
+				line[len++] = '\n';
+		}
+		if (put_line(line, len))
+			return true;
+		/* Only what was open for long may be worth another try. */
+	} while (again && sink == -1);
+	return false;
 }
 
 static void __attribute__((format(printf, 3, 0)))
