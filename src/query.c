@@ -121,26 +121,22 @@ wait_for_release(struct ask *q, const char *name, uint64_t token)
 	return EXIT_HELD;
 }
 
-/* A name that was misspelled is not held either; 0 or the exit status. */
+/* A name that was misspelled is not held either. */
 static int
 not_held(struct ask *q, const char *name, bool is_kept)
 {
 	struct leaserun_entry entry = { .state = LEASERUN_FREE };
-	enum leaserun_result result;
 	char *url = url_redact(q->conf.backend);
 
 	printf("'%s' is not held in '%s'%s\n", q->names[0], url == NULL ? "" :
 	    url, is_kept ? ", only kept by --min-hold; --force ends that" : "");
 	free(url);
-	if (is_kept)
-		return EXIT_OK;
-	result = q->plugin.ops->list(q->plugin.self, name, ask_deadline(q),
-	    keep_entry, &entry);
-	if (result != LEASERUN_OK)
-		return ask_failed(q, result);
-	if (entry.state == LEASERUN_FREE && entry.token == 0)
-		printf("that name was never granted there; see 'leaserun "
-		    "status'\n");
+	/* Where that cannot be told it is not said. */
+	if (!is_kept && q->plugin.ops->list(q->plugin.self, name,
+	    ask_deadline(q), keep_entry, &entry) == LEASERUN_OK &&
+	    entry.state == LEASERUN_FREE && entry.token == 0)
+		printf("a lease of that name was never granted there; see "
+		    "'leaserun status'\n");
 	return EXIT_OK;
 }
 

@@ -1385,7 +1385,7 @@ inside() {
 		assert_lacks "$output" sEcret
 	done
 	test -s ev
-	run grep -F cret ev
+	run grep -F sEcret ev
 	assert_equal "$output" ""
 	[ ! -e ran ]
 	# What libpq and the program read in the same way is fine.
