@@ -20,12 +20,24 @@ static const char host_characters[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
 static const char digits[] = "0123456789";
 
+/* What somebody wrote without an '@' may be a password: nothing is quoted. */
 static enum leaserun_result
-bad(const struct leaserun_host *host, const char *what, const char *where)
+bad(const struct leaserun_host *host, const char *what)
 {
-	host->error(host, "%s in '%.200s'; write etcd://[user[:password]@]"
-	    "host[:port][,host[:port]]...[/prefix]", what, where);
+	host->error(host, "%s; write etcd://[user[:password]@]"
+	    "host[:port][,host[:port]]...[/prefix]", what);
 	return LEASERUN_MISCONFIGURED;
+}
+
+static enum leaserun_result
+bad_endpoint(const struct leaserun_host *host, const struct etcdurl *u,
+    const char *what)
+{
+	char text[80];
+
+	snprintf(text, sizeof(text), "%s at endpoint %u", what,
+	    u->nendpoints + 1);
+	return bad(host, text);
 }
 
 static bool
@@ -46,18 +58,18 @@ add_endpoint(const struct leaserun_host *host, struct etcdurl *u,
 	const char *port = DEFAULT_PORT;
 
 	if (len > strlen(text))
-		return bad(host, "a bracket is open", text);
+		return bad_endpoint(host, u, "a bracket is open");
 	if (!is_host(text, len))
-		return bad(host, "there is no host", text);
+		return bad_endpoint(host, u, "there is no host");
 	if (text[len] == ':') {
 		port = text + len + 1;
 		if (*port == '\0' || port[strspn(port, digits)] != '\0' ||
 		    strlen(port) > 5 || atoi(port) < 1 || atoi(port) > 65535)
-			return bad(host, "there is no port", text);
+			return bad_endpoint(host, u, "there is no port");
 	} else if (text[len] != '\0')
-		return bad(host, "something follows the bracket", text);
+		return bad_endpoint(host, u, "something follows the bracket");
 	if (u->nendpoints == ETCDURL_ENDPOINTS)
-		return bad(host, "there are too many endpoints", text);
+		return bad_endpoint(host, u, "there are too many endpoints");
 	if (asprintf(&u->endpoints[u->nendpoints], "%s://%.*s:%s",
 	    u->tls ? "https" : "http", (int)len, text, port) == -1) {
 		host->error(host, "out of memory");
@@ -143,11 +155,11 @@ parse_prefix(const struct leaserun_host *host, struct etcdurl *u,
 	for (i = 0; i < len; i++) {
 		if ((unsigned char)path[i] <= ' ' || path[i] == 0x7f ||
 		    path[i] == '?' || path[i] == '#' || path[i] == '%')
-			return bad(host, "a character that no prefix may have",
-			    path);
+			return bad(host, "there is a character that no prefix "
+			    "may have");
 	}
 	if (len >= sizeof(u->prefix))
-		return bad(host, "the prefix is too long", path);
+		return bad(host, "the prefix is too long");
 	if (len == 0)
 		snprintf(u->prefix, sizeof(u->prefix), DEFAULT_PREFIX);
 	else
@@ -169,8 +181,9 @@ parse_rest(const struct leaserun_host *host, struct etcdurl *u, char *text)
 	}
 	text += 2;
 	path = text + strcspn(text, "/?#");
-	if ((at = strrchr(text, '@')) != NULL && at > path) {
-		/* Half a password must not be quoted as a host. */
+	at = strrchr(text, '@');
+	if (at != NULL && (at > path || strchr(text, '@') != at)) {
+		/* Half a password must not be taken for a host. */
 		host->error(host, "in user and password '/', '?', '#' and '@' "
 		    "are written as %%2F, %%3F, %%23 and %%40");
 		return LEASERUN_MISCONFIGURED;

@@ -44,7 +44,8 @@ refuse(const struct leaserun_host *host, const char *url, const char *text)
 
 	snprintf(line, sizeof(line), "%s", text == NULL ? "" : text);
 	line[strcspn(line, "\n")] = '\0';
-	if (strchr(url, '@') != NULL || strstr(url, "password") != NULL)
+	if (strpbrk(strstr(url, "//"), ":@") != NULL ||
+	    strstr(url, "password") != NULL)
 		host->error(host, "the backend URL is not one that libpq "
 		    "understands (it may hold a password, so no part of it "
 		    "is shown); write postgres://user@host:port/database");
@@ -303,6 +304,38 @@ is_url(const char *url)
 	    strncmp(url, "postgresql://", 13) == 0;
 }
 
+/*
+ * Of characters that are not encoded libpq may take half a password for a host,
+ * and the program may hide less of it than there is.  One '@' more is fine in
+ * "host/database?user=me@realm": there no colon is before it.
+ */
+static bool
+is_ambiguous(const char *url)
+{
+	const char *start = strstr(url, "//") + 2, *at = strrchr(start, '@');
+	const char *end = start + strcspn(start, "/?#");
+
+	if (at == NULL || strcspn(start, "@/?#") == (size_t)(at - start))
+		return false;
+	return at < end || *end != '/' || at < end + strcspn(end, "?") ||
+	    memchr(start, ':', (size_t)(at - start)) != NULL;
+}
+
+/* One that is no number may be a password whose '@' is missing. */
+static enum leaserun_result
+check_port(const struct leaserun_host *host, const char *port)
+{
+	size_t n = port == NULL ? 0 : strspn(port, "0123456789");
+
+	if (port == NULL || (n <= 5 && port[n] == '\0' && atoi(port) > 0 &&
+	    atoi(port) <= 65535))
+		return LEASERUN_OK;
+	host->error(host, "a port in the backend URL is not a number from 1 to "
+	    "65535 (it may be a password, so it is not shown); write "
+	    "postgres://user@host:port/database");
+	return LEASERUN_MISCONFIGURED;
+}
+
 enum leaserun_result
 pgurl_parse(struct pgurl *url, const struct leaserun_host *host,
     const struct leaserun_target *target)
@@ -318,6 +351,11 @@ pgurl_parse(struct pgurl *url, const struct leaserun_host *host,
 		    "postgresql://, with both slashes");
 		return LEASERUN_MISCONFIGURED;
 	}
+	if (is_ambiguous(target->url)) {
+		host->error(host, "in user, password and database '@', '#', "
+		    "'?' and '/' are written as %%40, %%23, %%3F and %%2F");
+		return LEASERUN_MISCONFIGURED;
+	}
 	url->info = complete(target->url, "gssencmode", NULL, &text);
 	if (url->info == NULL) {
 		result = text == NULL ? no_memory(host) :
@@ -331,6 +369,8 @@ pgurl_parse(struct pgurl *url, const struct leaserun_host *host,
 	url->gssencmode = copy(value_of(info, "gssencmode"));
 	PQconninfoFree(info);
 	result = split_hosts(url, host);
+	for (i = 0; result == LEASERUN_OK && i < url->nhosts; i++)
+		result = check_port(host, url->hosts[i].port);
 	if (result == LEASERUN_OK)
 		result = set_table(url, host, DEFAULT_TABLE);
 	for (i = 0; result == LEASERUN_OK && i < target->noptions; i++)

@@ -92,6 +92,8 @@ ask_deadline(const struct ask *q)
 int
 ask_failed(struct ask *q, enum leaserun_result result)
 {
+	/* It may speak of what stands above. */
+	fflush(stdout);
 	log_error("%s%s", q->plugin.error[0] != '\0' ? q->plugin.error :
 	    "the store did not answer", result != LEASERUN_UNAVAILABLE ||
 	    fds_left(FDS_LEAST) ? "" : limit_hint(EMFILE));

@@ -12,6 +12,7 @@
 #include "conf.h"
 #include "confargv.h"
 #include "conffile.h"
+#include "confhand.h"
 #include "confvalue.h"
 #include "name.h"
 #include "timeutil.h"
@@ -40,6 +41,8 @@ struct load {
 					 * was written for, if one was named */
 	unsigned int	 layer[KEYS_MAX];	/* by key, what set it */
 	unsigned int	 files;		/* layers used by files so far */
+	char		*known;		/* LEASERUN_BACKEND as a file has it,
+					 * with its password; NULL: in none */
 };
 
 static void
@@ -126,6 +129,24 @@ apply_rank(struct load *load, const struct settings *settings, unsigned int r)
 	load->files++;
 }
 
+/* The store that an outer run has handed on may be that of another job. */
+static void
+find_known(struct load *load, const struct settings *settings)
+{
+	const char *backend = getenv("LEASERUN_BACKEND");
+	size_t i;
+
+	for (i = 0; backend != NULL && i < settings->n; i++) {
+		const struct setting *s = &settings->list[i];
+
+		if (s->key->kind == KEY_BACKEND &&
+		    conf_is_same_store(s->value, backend)) {
+			free(load->known);
+			load->known = xstrdup(s->value);
+		}
+	}
+}
+
 /* A later file wins over an earlier one, whatever its blocks are. */
 static int
 apply_file(struct load *load, const char *path, bool must_exist)
@@ -137,6 +158,7 @@ apply_file(struct load *load, const char *path, bool must_exist)
 		return -1;
 	for (r = 1; r <= 3; r++)
 		apply_rank(load, &settings, r);
+	find_known(load, &settings);
 	settings_clear(&settings);
 	return 0;
 }
@@ -180,7 +202,8 @@ apply_files(struct load *load)
 
 	if (path != NULL && *path == '\0')
 		return conf_fail(load->err, EXIT_CONFIG,
-		    "LEASERUN_CONFIG: is set but empty");
+		    "LEASERUN_CONFIG: is set but empty; unset it or name a "
+		    "file");
 	for (i = 0; i < load->argv.n; i++) {
 		if (load->argv.list[i].key->offset ==
 		    offsetof(struct conf, config))
@@ -190,10 +213,22 @@ apply_files(struct load *load)
 	    apply_file(load, path, true);
 }
 
+static bool
+is_in_argv(const struct load *load, const struct key *key)
+{
+	size_t i;
+
+	for (i = 0; i < load->argv.n; i++) {
+		if (load->argv.list[i].key == key)
+			return true;
+	}
+	return false;
+}
+
 static int
 apply_environment(struct load *load)
 {
-	const char *backend = getenv("LEASERUN_BACKEND");
+	const char *backend = getenv("LEASERUN_BACKEND"), *value = backend;
 	const struct key *key = key_of_file("backend");
 	char why[KEY_WHY_SIZE];
 
@@ -201,8 +236,14 @@ apply_environment(struct load *load)
 		return 0;
 	if (*backend == '\0')
 		return conf_fail(load->err, EXIT_CONFIG,
-		    "LEASERUN_BACKEND: is set but empty");
-	if (key_set(key, backend, load->conf, why) == -1)
+		    "LEASERUN_BACKEND: is set but empty; unset it or give a "
+		    "URL");
+	if (conf_is_same_store(load->conf->backend, backend))
+		value = load->conf->backend;
+	else if (load->known != NULL)
+		value = load->known;
+	if (value != load->conf->backend &&
+	    key_set(key, value, load->conf, why) == -1)
 		return conf_fail(load->err, EXIT_CONFIG,
 		    "LEASERUN_BACKEND: %s", why);
 	set_layer(load, key, LAYER_ENVIRONMENT);
@@ -360,6 +401,11 @@ load_all(struct load *load)
 	    (apply_files(load) == -1 || apply_environment(load) == -1))
 		return -1;
 	apply_options(load);
+	/* Those of the environment belong to the backend beside them. */
+	if (layer_of(load, "backend") == LAYER_ENVIRONMENT &&
+	    !is_in_argv(load, key_of_file("backend")) &&
+	    conf_take_options(load->conf, load->err) == -1)
+		return -1;
 	apply_argv(load);
 	resolve_owner(load->conf);
 	if (load->scope == CONF_RUN && (resolve_once(load) == -1 ||
@@ -389,6 +435,7 @@ conf_load(struct conf *conf, enum conf_scope scope, int argc, char *argv[],
 	}
 	settings_clear(&load.argv);
 	settings_clear(&load.options);
+	free(load.known);
 	if (rc == -1)
 		conf_free(conf);
 	return rc;

@@ -110,6 +110,15 @@ bool	 operand_is_forgotten(int argc, char *argv[], int first);
 
 void	 conf_free(struct conf *);
 
+/*
+ * For the job, so that a leaserun in there finds the same store; the caller
+ * frees.  The file of --config, and the options of the backend as KEY=VALUE,
+ * one a line, without those that hold a secret; both with absolute paths.
+ * NULL: there is none.
+ */
+char	*conf_hand_config(const struct conf *);
+char	*conf_hand_options(const struct conf *);
+
 /* The option lines of --help for one command, on stdout. */
 void	 conf_print_options(enum conf_scope scope);
 

@@ -75,12 +75,36 @@ key_of_word(enum conf_scope scope, const char *word)
 	return key_of_command(scope, word + 2, strcspn(word + 2, "="));
 }
 
+/* For hands that are used to flock(1). */
+static const char *
+habit_hint(enum conf_scope scope, const char *option)
+{
+	static const char *const hints[][2] = {
+		{ "-n", "without --wait a lease that is held is skipped" },
+		{ "--nb", "without --wait a lease that is held is skipped" },
+		{ "--nonblock", "without --wait a lease that is held is "
+		    "skipped" },
+		{ "-e", "each lease is exclusive" },
+		{ "-x", "each lease is exclusive" },
+		{ "--exclusive", "each lease is exclusive" },
+		{ "-c", "for a shell write NAME -- sh -c 'COMMAND'" },
+		{ "--command", "for a shell write NAME -- sh -c 'COMMAND'" },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(hints) / sizeof(hints[0]); i++) {
+		if (scope == CONF_RUN && strcmp(option, hints[i][0]) == 0)
+			return hints[i][1];
+	}
+	return NULL;
+}
+
 /* What getopt_long stopped at.  The value after '=' is left out. */
 static int
 refuse_word(enum conf_scope scope, const char *command, const char *word,
     int result, struct conf_error *err)
 {
-	const char *what;
+	const char *what, *hint;
 	const struct key *key;
 	char *name, *shown;
 
@@ -95,8 +119,10 @@ refuse_word(enum conf_scope scope, const char *command, const char *word,
 	what = key == NULL ? "unknown option" : result == ':' ?
 	    "a value is needed after" : "no value is taken by";
 	shown = url_redact(name);
-	conf_usage(err, command, "%s '%.100s'", what,
-	    shown == NULL ? "" : shown);
+	hint = key == NULL ? habit_hint(scope, name) : NULL;
+	conf_usage(err, command, "%s '%.100s'%s%s", what,
+	    shown == NULL ? "" : shown, hint == NULL ? "" : "; ",
+	    hint == NULL ? "" : hint);
 	free(shown);
 	free(name);
 	return -1;

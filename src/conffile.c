@@ -16,6 +16,7 @@
 #include "conffile.h"
 #include "confscan.h"
 #include "confvalue.h"
+#include "timeutil.h"
 #include "util.h"
 
 #define FILE_MAX	(1024 * 1024)
@@ -175,6 +176,28 @@ check_passwords(struct source *source)
 	return 0;
 }
 
+/* "10 m": the unit is taken for the next key. */
+static bool
+is_unit(const char *word, char *said, size_t size)
+{
+	const struct settings *settings = current->settings;
+	const struct setting *last = settings->list + settings->n - 1;
+	char *joined;
+	int64_t ns;
+	bool is;
+
+	if (settings->n == 0 || (last->key->kind != KEY_DURATION &&
+	    last->key->kind != KEY_LIMIT && last->key->kind != KEY_WAIT))
+		return false;
+	joined = xasprintf("%s%s", last->value, word);
+	is = duration_parse(joined, &ns) == 0;
+	if (is)
+		snprintf(said, size, "unknown key '%s'; a duration is one "
+		    "word, write %s = %s", word, last->key->name, joined);
+	free(joined);
+	return is;
+}
+
 /*
  * What libconfuse says.  It may go on after that: every key of an `option'
  * section is one that it does not know.
@@ -182,12 +205,22 @@ check_passwords(struct source *source)
 static void __attribute__((format(printf, 2, 0)))
 on_error(cfg_t *cfg, const char *fmt, va_list ap)
 {
-	if (strcmp(fmt, "no such option '%s'") == 0)
+	bool is_unknown = strcmp(fmt, "no such option '%s'") == 0;
+	va_list word;
+
+	if (is_unknown)
 		fmt = "unknown key '%s'";
 	else if (strcmp(fmt, "unexpected token '%s'") == 0)
 		fmt = "unexpected '%s', quotes may be missing";
 	current->line = cfg->line;
+	va_copy(word, ap);
 	vsnprintf(current->said, sizeof(current->said), fmt, ap);
+	if (is_unknown && is_unit(va_arg(word, const char *), current->said,
+	    sizeof(current->said))) {
+		va_end(word);
+		return;
+	}
+	va_end(word);
 	/* An address that lacks its quotes may come here in pieces. */
 	if (strchr(current->said, '@') != NULL ||
 	    strstr(current->said, "//") != NULL)
@@ -312,8 +345,10 @@ conffile_read(const char *path, bool must_exist, struct settings *settings,
 	if (fd == -1) {
 		if ((errno == ENOENT || errno == ENOTDIR) && !must_exist)
 			return 0;
-		return file_fail(&source, 0, "cannot be opened: %s",
-		    strerror(errno));
+		return file_fail(&source, 0, "cannot be opened: %s%s",
+		    strerror(errno), errno != EACCES ? "" :
+		    "; have it readable for a group that you are in (chgrp "
+		    "GROUP, chmod 640), or name another file with --config");
 	}
 	if (fstat(fd, &source.st) == -1) {
 		file_fail(&source, 0, "cannot be read: %s", strerror(errno));

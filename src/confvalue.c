@@ -279,6 +279,11 @@ parse_option(const struct key *key, const char *value, struct conf *conf,
 		    value);
 		return -1;
 	}
+	if (strchr(equals, '\n') != NULL) {
+		snprintf(why, KEY_WHY_SIZE, "'%.*s' has a line break in its "
+		    "value", (int)n, value);
+		return -1;
+	}
 	if (is_keep(value))
 		return parse_keep(equals + 1, conf, why);
 	option = find_option(conf, value, n);
@@ -444,21 +449,26 @@ url_has_password(const char *value)
 }
 
 /* "password-file" names a place, not a password. */
+static bool
+option_has_password(const char *option)
+{
+	size_t n = strcspn(option, "=");
+	char *name = xasprintf("%.*s", (int)n, option);
+	const char *value = option + n + (option[n] == '=');
+	bool has = false;
+
+	if (n < 4 || strcmp(name + n - 4, "file") != 0)
+		has = strcasestr(name, "password") != NULL ||
+		    strcasestr(name, "secret") != NULL ||
+		    (*value != '/' && url_has_password(value));
+	free(name);
+	return has;
+}
+
 bool
 key_has_password(const struct key *key, const char *value)
 {
-	bool has = false;
-	char *text;
-
 	if (key->kind == KEY_BACKEND)
-		has = url_has_password(value);
-	else if (key->kind == KEY_OPTION) {
-		text = xasprintf("%.*s", (int)strcspn(value, "="), value);
-		has = (strcasestr(text, "password") != NULL ||
-		    strcasestr(text, "secret") != NULL) &&
-		    (strlen(text) < 4 ||
-		    strcmp(text + strlen(text) - 4, "file") != 0);
-		free(text);
-	}
-	return has;
+		return url_has_password(value);
+	return key->kind == KEY_OPTION && option_has_password(value);
 }

@@ -68,19 +68,20 @@ read_operands(struct fence *f, int argc, char *argv[], int first)
 	f->shown = argv[first];
 	if (*f->shown == '\0')
 		return usage_error("the file is empty", NULL);
-	for (i = first + 2; i < argc; i++) {
-		if (strcmp(argv[i], "--") == 0 &&
-		    strcmp(argv[first + 1], "--") != 0)
-			return usage_error("one word is the file, write FILE "
-			    "-- COMMAND; before '--' there is also",
-			    argv[first + 1]);
-	}
 	first++;
-	if (first < argc && strcmp(argv[first], "--") == 0)
-		first++;
-	else if (first < argc && argv[first][0] == '-')
+	if (first < argc && argv[first][0] == '-' &&
+	    strcmp(argv[first], "--") != 0)
 		return usage_error("options come before the file, or write "
 		    "FILE -- COMMAND:", argv[first]);
+	for (i = first + 1; i < argc; i++) {
+		if (strcmp(argv[i], "--") == 0 &&
+		    strcmp(argv[first], "--") != 0)
+			return usage_error("one word is the file, write FILE "
+			    "-- COMMAND; before '--' there is also",
+			    argv[first]);
+	}
+	if (first < argc && strcmp(argv[first], "--") == 0)
+		first++;
 	if (first >= argc)
 		return usage_error("the command is missing after", f->shown);
 	if (argv[first][0] == '\0')

@@ -16,7 +16,10 @@ enum log_level {
 	LOG_LEVEL_DEBUG
 };
 
-/* target: "stderr" or "syslog".  0, or -1: not a target. */
+/*
+ * target: "stderr" or "syslog", which is standard error while there is no
+ * daemon.  0, or -1: not a target.
+ */
 int	log_open(const char *target, enum log_level);
 
 enum log_level log_level(void);

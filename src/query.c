@@ -126,6 +126,25 @@ wait_for_release(struct ask *q, const char *name, uint64_t token)
 	return EXIT_HELD;
 }
 
+/* A name that was misspelled is not held either. */
+static int
+not_held(struct ask *q, const char *name, bool is_kept)
+{
+	struct leaserun_entry entry = { .state = LEASERUN_FREE };
+	char *url = url_redact(q->conf.backend);
+
+	printf("'%s' is not held in '%s'%s\n", q->names[0], url == NULL ? "" :
+	    url, is_kept ? ", only kept by --min-hold; --force ends that" : "");
+	free(url);
+	/* Where that cannot be told it is not said. */
+	if (!is_kept && q->plugin.ops->list(q->plugin.self, name,
+	    ask_deadline(q), keep_entry, &entry) == LEASERUN_OK &&
+	    entry.state == LEASERUN_FREE && entry.token == 0)
+		printf("a lease of that name was never granted there; see "
+		    "'leaserun status'\n");
+	return EXIT_OK;
+}
+
 static int
 ask_to_end(struct ask *q, const char *name)
 {
@@ -133,7 +152,6 @@ ask_to_end(struct ask *q, const char *name)
 	    .token = q->conf.token, .force = q->conf.force };
 	struct leaserun_entry entry = { .state = LEASERUN_FREE };
 	enum leaserun_result result;
-	char *url;
 
 	result = q->plugin.ops->revoke(q->plugin.self, &request,
 	    ask_deadline(q), &entry);
@@ -146,14 +164,8 @@ ask_to_end(struct ask *q, const char *name)
 	if (result != LEASERUN_OK)
 		return ask_failed(q, result);
 	if (entry.state == LEASERUN_FREE ||
-	    (entry.state == LEASERUN_HOLDING && !q->conf.force)) {
-		url = url_redact(q->conf.backend);
-		printf("'%s' is not held in '%s'%s\n", q->names[0],
-		    url == NULL ? "" : url, entry.state == LEASERUN_FREE ?
-		    "" : ", only kept by --min-hold; --force ends that");
-		free(url);
-		return EXIT_OK;
-	}
+	    (entry.state == LEASERUN_HOLDING && !q->conf.force))
+		return not_held(q, name, entry.state == LEASERUN_HOLDING);
 	if (entry.state == LEASERUN_HOLDING) {
 		printf("'%s': the --min-hold of token %" PRIu64 " is ended\n",
 		    q->names[0], entry.token);

@@ -55,10 +55,12 @@ struct run {
 static const char *const own_variables[] = {
 	"LEASERUN_NAME", "LEASERUN_FENCE_TOKEN", "LEASERUN_OWNER",
 	"LEASERUN_TTL", "LEASERUN_RUN_ID", "LEASERUN_CHAIN",
-	"LEASERUN_BACKEND",
+	"LEASERUN_BACKEND", "LEASERUN_OPTIONS",
 };
 
 #define NOWN	(sizeof(own_variables) / sizeof(own_variables[0]))
+/* With those that there are not always, and the end. */
+#define NADDED	(NOWN + 3)
 
 static void
 print_help(void)
@@ -82,7 +84,10 @@ usage_error(const char *what, const char *word)
 	return EXIT_USAGE;
 }
 
-/* NAME [--] COMMAND [ARG]...; only NAME may stand before a `--'. */
+/*
+ * NAME [--] COMMAND [ARG]...; only NAME may stand before a `--', and where one
+ * stands before NAME, so that it may begin with a dash, another one follows.
+ */
 static int
 read_operands(struct run *r, int argc, char *argv[], int first)
 {
@@ -101,21 +106,25 @@ read_operands(struct run *r, int argc, char *argv[], int first)
 		    "--help'", r->shown, wrong);
 		return EXIT_USAGE;
 	}
-	for (i = first + 2; i < argc; i++) {
+	first++;
+	if (first < argc && strcmp(argv[first], "-c") == 0)
+		return usage_error("for a shell write NAME -- sh -c 'COMMAND', "
+		    "not NAME", argv[first]);
+	if (first < argc && argv[first][0] == '-' &&
+	    strcmp(argv[first], "--") != 0)
+		return usage_error("options come before the name, or write "
+		    "NAME -- COMMAND:", argv[first]);
+	for (i = first + 1; i < argc; i++) {
 		if (strcmp(argv[i], "--") == 0 &&
-		    strcmp(argv[first + 1], "--") != 0) {
+		    strcmp(argv[first], "--") != 0) {
 			log_error("run: one word is the name, but '%s' stands "
 			    "before '--' as well; write NAME -- COMMAND; see "
-			    "'leaserun run --help'", argv[first + 1]);
+			    "'leaserun run --help'", argv[first]);
 			return EXIT_USAGE;
 		}
 	}
-	first++;
 	if (first < argc && strcmp(argv[first], "--") == 0)
 		first++;
-	else if (first < argc && argv[first][0] == '-')
-		return usage_error("options come before the name, or write "
-		    "NAME -- COMMAND:", argv[first]);
 	if (first >= argc)
 		return usage_error("the command is missing after", r->shown);
 	if (argv[first][0] == '\0')
@@ -143,24 +152,30 @@ make_owner(struct run *r)
 }
 
 static bool
+is_variable(const char *entry, const char *name)
+{
+	size_t len = strlen(name);
+
+	return strncmp(entry, name, len) == 0 && entry[len] == '=';
+}
+
+static bool
 is_own_variable(const struct run *r, const char *entry)
 {
-	const char *extra = r->conf.token_env;
-	size_t i, len;
+	size_t i;
 
 	for (i = 0; i < NOWN; i++) {
-		len = strlen(own_variables[i]);
-		if (strncmp(entry, own_variables[i], len) == 0 &&
-		    entry[len] == '=')
+		if (is_variable(entry, own_variables[i]))
 			return true;
 	}
 	/* What we say is not to be said by the command once more. */
 	if (r->conf.notify == NOTIFY_READY &&
-	    strncmp(entry, "NOTIFY_SOCKET=", 14) == 0)
+	    is_variable(entry, "NOTIFY_SOCKET"))
 		return true;
-	len = extra == NULL ? 0 : strlen(extra);
-	return len > 0 && strncmp(entry, extra, len) == 0 &&
-	    entry[len] == '=';
+	if (r->conf.config != NULL && is_variable(entry, "LEASERUN_CONFIG"))
+		return true;
+	return r->conf.token_env != NULL &&
+	    is_variable(entry, r->conf.token_env);
 }
 
 /* Before there are children, or a guard. */
@@ -187,6 +202,24 @@ make_room(char **slot, const char *name, const char *text)
 	return *slot + strlen(name) + 1;
 }
 
+/* For a leaserun in the job; returns how many there are. */
+static size_t
+describe_store(const struct run *r, char *env[])
+{
+	char *config = conf_hand_config(&r->conf);
+	char *options = conf_hand_options(&r->conf);
+	size_t n = 0;
+
+	env[n++] = xasprintf("LEASERUN_BACKEND=%s", r->backend);
+	if (config != NULL)
+		env[n++] = xasprintf("LEASERUN_CONFIG=%s", config);
+	if (options != NULL)
+		env[n++] = xasprintf("LEASERUN_OPTIONS=%s", options);
+	free(config);
+	free(options);
+	return n;
+}
+
 /* The command's environment: inherited, but for what is ours. */
 static void
 make_environment(struct run *r, const char *chain)
@@ -196,7 +229,7 @@ make_environment(struct run *r, const char *chain)
 
 	for (i = 0; environ[i] != NULL; i++)
 		;
-	env = xcalloc(i + NOWN + 2, sizeof(*env));
+	env = xcalloc(i + NADDED, sizeof(*env));
 	for (i = 0; environ[i] != NULL; i++) {
 		if (!is_own_variable(r, environ[i]))
 			env[n++] = environ[i];
@@ -206,7 +239,7 @@ make_environment(struct run *r, const char *chain)
 	env[n++] = xasprintf("LEASERUN_RUN_ID=%s", r->run_id);
 	env[n++] = xasprintf("LEASERUN_CHAIN=%s%s%s", chain,
 	    *chain == '\0' ? "" : " ", r->owner);
-	env[n++] = xasprintf("LEASERUN_BACKEND=%s", r->backend);
+	n += describe_store(r, env + n);
 	seconds_format(r->conf.ttl, ttl);
 	r->job.ttl_text = make_room(&env[n++], "LEASERUN_TTL", ttl);
 	r->job.token_text[0] = make_room(&env[n++], "LEASERUN_FENCE_TOKEN", "");

@@ -189,43 +189,41 @@ is_host_list(const char *p, const char *end)
 	return true;
 }
 
-/* A '?' that a parameter follows; others may be part of a password. */
-static const char *
-find_query(const char *p)
+/*
+ * A correct URL has neither '@' nor ':' where they would be mistaken for
+ * something else.  In any other one a password may be anywhere.
+ */
+static bool
+is_doubtful(const char *start, const char *end)
 {
-	size_t n;
+	const char *at = memrchr(start, '@', (size_t)(end - start));
+	const char *hosts = at == NULL ? start : at + 1;
+	const char *last = strrchr(start, '@');
 
-	for (; *(p += strcspn(p, "?")) != '\0'; p++) {
-		n = strcspn(p + 1, "=@:/?");
-		if (n > 0 && p[1 + n] == '=')
-			break;
-	}
-	return p;
+	if (!is_host_list(hosts, end) ||
+	    (at != NULL && memchr(start, '@', (size_t)(at - start)) != NULL))
+		return true;
+	/* No password is without a colon. */
+	return last != NULL && last >= end &&
+	    memchr(start, ':', (size_t)(last - start)) != NULL;
 }
 
-/*
- * The password in front of the hosts.  A correct URL has neither '@' nor ':'
- * where they would be mistaken for something else; in one that is not correct
- * all that may be a password is taken for one.
- */
+/* The password in front of the hosts, or all where one may be. */
 static struct span
 find_password(const char *url)
 {
 	size_t scheme = scheme_length(url);
-	const char *start = url + scheme, *hosts, *end, *query, *at, *colon;
-	bool odd;
+	const char *start = url + scheme, *end, *at, *colon;
 
 	end = start + strcspn(start, "/?#");
-	query = find_query(end);
 	at = memrchr(start, '@', (size_t)(end - start));
-	hosts = at == NULL ? start : at + 1;
-	odd = !is_host_list(hosts, end) ||
-	    memchr(end, '@', (size_t)(query - end)) != NULL;
+	colon = strchr(start, ':');
 	/* Nobody's user or password: "word:word". */
-	if (scheme == 0 && strchr(start, '@') == NULL)
-		odd = false;
-	if (odd)
-		at = start + strlen(start);
+	if (scheme == 0 && (colon == NULL || strchr(start, '@') == NULL))
+		return (struct span){ NULL, NULL };
+	if (is_doubtful(start, end))
+		return (struct span){ scheme == 0 ? colon + 1 : start,
+		    url + strlen(url) };
 	colon = at == NULL ? NULL : memchr(start, ':', (size_t)(at - start));
 	if (colon == NULL)
 		return (struct span){ NULL, NULL };
@@ -264,19 +262,35 @@ is_secret_name(const char *p, const char *end)
 	    strcasestr(name, "secret") != NULL;
 }
 
-/* The value of the next such NAME=VALUE, in a query or anywhere else. */
+/* "NAME=" */
+static bool
+is_parameter(const char *p)
+{
+	size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyz"
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.%-");
+
+	return n > 0 && p[n] == '=';
+}
+
+/*
+ * The value of the next such NAME=VALUE, in a query or anywhere else; an '&'
+ * that no other one follows is part of it.
+ */
 static struct span
 find_parameter(const char *p)
 {
-	const char *name, *equals;
+	const char *name, *equals, *end;
 
 	for (; (equals = strchr(p, '=')) != NULL; p = equals + 1) {
 		name = equals;
 		while (name > p && strchr("?&;#/:@ ", name[-1]) == NULL)
 			name--;
-		if (is_secret_name(name, equals))
-			return (struct span){ equals + 1,
-			    equals + strcspn(equals, "&") };
+		if (!is_secret_name(name, equals))
+			continue;
+		end = equals + strcspn(equals, "&");
+		while (*end == '&' && !is_parameter(end + 1))
+			end += 1 + strcspn(end + 1, "&");
+		return (struct span){ equals + 1, end };
 	}
 	return (struct span){ NULL, NULL };
 }

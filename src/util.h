@@ -64,7 +64,10 @@ int	 exited_with(int exit_status);
 /* Decimal, at most 21 bytes with the NUL.  Async-signal-safe. */
 void	 number_format(uint64_t number, char *buf);
 
-/* A copy without the password of a URL; the caller frees.  NULL: memory. */
+/*
+ * A copy without the password of a URL; the caller frees.  NULL: memory.  Of
+ * one that is not correct nothing is left but the scheme.
+ */
 char	*url_redact(const char *url);
 
 /* The same with an empty password, which is none; the caller frees. */

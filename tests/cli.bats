@@ -134,6 +134,20 @@ hold() {
 	done
 }
 
+@test "habits of flock are answered with what to write" {
+	run_tool 64 run -n job true
+	assert_contains "$stderr" "without --wait a lease that is held is skipped"
+	run_tool 64 run job -c 'true'
+	assert_contains "$stderr" "write NAME -- sh -c 'COMMAND'"
+	run_tool 64 run job --wait 5s -- true
+	assert_contains "$stderr" "options come before the name"
+	run_tool 64 fence --token 1 data --wait 5s -- true
+	assert_contains "$stderr" "options come before the file"
+	run_tool 64 run -x job true
+	assert_contains "$stderr" "each lease is exclusive"
+	assert_equal "$(ls -A state)" ""
+}
+
 @test "values out of range are refused before anything is done" {
 	for bad in '--ttl 1s' '--ttl 0' '--ttl -5' '--ttl 1e12' '--ttl 10x' \
 	    '--ttl 18446744073709551616' '--wait -1' '--wait 0.5' \
@@ -336,6 +350,7 @@ hold() {
 @test "an empty LEASERUN_BACKEND is a configuration error" {
 	LEASERUN_BACKEND='' run_tool 78 run job true
 	assert_contains "$stderr" "LEASERUN_BACKEND"
+	assert_contains "$stderr" "unset it"
 	LEASERUN_CONFIG='' run_tool 78 run job true
 	assert_contains "$stderr" "LEASERUN_CONFIG"
 }
@@ -362,6 +377,64 @@ hold() {
 	LEASERUN_BACKEND='nosuch://cron:sEcret@db/ops' \
 	    run_tool 78 run -vv job true
 	assert_lacks "$output" sEcret
+}
+
+@test "no part of a password is shown, whatever is not encoded" {
+	for word in 'sEcret' 'x@sEcret' 'x#sEcret' 'x?sEcret' 'x/sEcret' \
+	    '1/sEcret' '1?a=sEcret' 'sEcret@x' 'sEcret/x@y' 'x@y/sEcret?z'; do
+		for url in "nosuch://cron:$word@db/ops" \
+		    "file://cron:$word@db/ops" "no such://cron:$word@db/ops" \
+		    "nosuch://cron:x${word//@/}"; do
+			export LEASERUN_BACKEND=$url
+			run_tool 78 run -vv --events ev job true
+			assert_lacks "$output" sEcret
+			[ ! -e ev ] || assert_lacks "$(cat ev)" sEcret
+			echo "backend = '$url'" >leaserun.conf
+			chmod 600 leaserun.conf
+			unset LEASERUN_BACKEND
+			run_tool 78 run -vv --events ev job true
+			assert_lacks "$output" sEcret
+			[ ! -e ev ] || assert_lacks "$(cat ev)" sEcret
+			: >leaserun.conf
+		done
+	done
+	[ -s ev ]
+}
+
+@test "a leaserun inside a job gets its options and configuration" {
+	unset LEASERUN_CONFIG LEASERUN_BACKEND
+	mkdir elsewhere leases
+	echo "backend = \"file:$PWD/leases\"" >site.conf
+	run_tool 0 run --config site.conf -o allow-network-fs=no job -- sh -c '
+		env
+		cd elsewhere
+		"$1" check job && "$1" status && "$1" run inner -- \
+		    env' - "$LEASERUN"
+	assert_contains "$stdout" "LEASERUN_CONFIG=$PWD/site.conf"
+	assert_equal "$(grep -c '^LEASERUN_OPTIONS=allow-network-fs=no$' \
+	    <<<"$stdout")" 2
+	assert_contains "$(ls leases)" inner
+	[ ! -e home/.local ]
+	# None are left where there are none.
+	run_tool 0 run --config site.conf job -- env
+	assert_lacks "$stdout" LEASERUN_OPTIONS
+	LEASERUN_OPTIONS=password=sEcret LEASERUN_BACKEND=file: \
+	    run_tool 0 run -b "file:$PWD/leases" job -- env
+	assert_lacks "$stdout" LEASERUN_OPTIONS
+	# The variable is as it was, unless the option is given.
+	LEASERUN_CONFIG=site.conf run_tool 0 run job -- env
+	assert_contains "$stdout" "LEASERUN_CONFIG=site.conf"
+	LEASERUN_CONFIG=/nowhere run_tool 0 run --config site.conf job -- env
+	assert_contains "$stdout" "LEASERUN_CONFIG=$PWD/site.conf"
+	assert_equal "$(grep -c '^LEASERUN_CONFIG=' <<<"$stdout")" 1
+}
+
+@test "LEASERUN_OPTIONS that are malformed are a configuration error" {
+	LEASERUN_OPTIONS=nonsense run_tool 78 run job -- touch started
+	assert_contains "$stderr" "LEASERUN_OPTIONS"
+	[ ! -e started ]
+	LEASERUN_OPTIONS=allow-network-fs=maybe run_tool 78 status
+	LEASERUN_OPTIONS=nonsense run_tool 0 run -b "$LEASERUN_BACKEND" job true
 }
 
 @test "configuration, environment and command line count in this order" {
@@ -396,6 +469,53 @@ hold() {
 	rm leaserun.conf
 	run_tool 78 run job -- touch started
 	[ ! -e started ]
+}
+
+# without_daemons COMMAND...: where no system log is, as in a container.
+without_daemons() {
+	timeout 60 unshare --mount sh -c 'mount -t tmpfs none /run &&
+	    mount -t tmpfs none dev &&
+	    mknod -m 666 dev/null c 1 3 && mknod -m 666 dev/urandom c 1 9 &&
+	    ln -s /proc/self/fd dev/fd && mount --move dev /dev && exec "$@"' \
+	    - "$@" 3>&-
+}
+
+@test "--log syslog without a system log: standard error" {
+	mkdir dev
+	status=0
+	without_daemons "$LEASERUN" run --log syslog -v job false 2>err ||
+	    status=$?
+	assert_equal "$status" 1
+	grep -x "leaserun: 'job': released.*" err
+	assert_lacks "$(cat err)" "<"
+	status=0
+	without_daemons "$LEASERUN" run --log syslog 2>err || status=$?
+	assert_equal "$status" 64
+	assert_contains "$(cat err)" "leaserun: run: the name"
+	status=0
+	without_daemons "$LEASERUN" status --log syslog -b file:relative \
+	    2>err || status=$?
+	assert_equal "$status" 78
+	assert_contains "$(cat err)" "absolute path"
+}
+
+@test "--log syslog: a daemon that goes away loses nothing" {
+	cat >in-namespace <<-'XX'
+	"$LISTEN" /dev/log >got &
+	listen=$!
+	until [ -S /dev/log ]; do sleep 0.02; done
+	"$LEASERUN" run --log syslog -v job -- sh -c '
+		until grep -q acquired got; do sleep 0.02; done
+		kill "$1"
+		while kill -0 "$1" 2>/dev/null; do sleep 0.02; done
+		rm -f /dev/log' - $listen &
+	wait $listen
+	wait $!
+	XX
+	mkdir dev
+	LISTEN=$builddir/tests/listen without_daemons sh in-namespace 2>err
+	grep "leaserun\[[0-9]*\]: 'job': acquired" got
+	grep -x "leaserun: 'job': released.*" err
 }
 
 @test "full disks of output are not a success" {

@@ -490,6 +490,28 @@ uptime_ms() {
 	run_tool 0 run "$name" true
 }
 
+@test "revoke of a name that was never granted says so" {
+	run_tool 0 revoke "$name-mistyped"
+	assert_contains "$stdout" "is not held"
+	assert_contains "$stdout" "never granted"
+	run_tool 0 run "$name" true
+	run_tool 0 revoke "$name"
+	assert_contains "$stdout" "is not held"
+	assert_lacks "$stdout" "never granted"
+}
+
+@test "check, status, run and revoke inside a job find its store" {
+	mkdir elsewhere
+	run_tool 79 run "${quick[@]}" "$name" -- sh -c '
+		cd elsewhere
+		env >../env
+		"$1" check "$2" && "$1" status "$2" >../seen &&
+		    "$1" run "$2-in" -- "$1" check "$2-in" &&
+		    "$1" revoke "$2" && exec sleep 60' \
+		- "$program" "$name"
+	file_has seen "$name"
+}
+
 @test "revoke of a job that obeys TERM lets it clean up" {
 	start held "$name" -- sh -c '
 		trap "echo clean >cleaned; exit 0" TERM

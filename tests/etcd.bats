@@ -489,6 +489,72 @@ with_users() {
 	[ -e again ]
 }
 
+# inside: what a job of its own asks for, from another folder.
+inside() {
+	mkdir -p elsewhere
+	cat >inside <<-'XX'
+	cd elsewhere || exit
+	env >../env
+	"$LEASERUN" check "$LEASERUN_NAME" || exit
+	"$LEASERUN" status >../seen || exit
+	"$LEASERUN" run in -- "$LEASERUN" check in
+	XX
+	export LEASERUN
+	rm -f env seen
+}
+
+@test "a leaserun inside a job: user and password are found" {
+	with_users
+	inside
+	run_tool 0 run "${known[@]}" job -- sh "$PWD/inside"
+	assert_equal "$stderr" ""
+	file_has seen 'job '
+	file_has env "password-file=$PWD/password"
+	# With the configuration file that holds them.
+	inside
+	{
+		cat leaserun.conf
+		echo "backend = \"$ETCD\""
+		echo 'option { user = runner password-file = password }'
+	} >site.conf
+	unset LEASERUN_BACKEND
+	(
+		unset LEASERUN_CONFIG
+		run_tool 0 run --config site.conf job -- sh "$PWD/inside"
+		assert_equal "$stderr" ""
+	)
+	file_has seen 'job '
+	# And with a password in its URL.
+	inside
+	{
+		cat leaserun.conf
+		echo "job job { backend = \"${ETCD/:\/\//://runner:r%70w@}\" }"
+	} >site.conf
+	chmod 600 site.conf
+	run_tool 0 run --config site.conf job -- sh "$PWD/inside"
+	assert_equal "$stderr" ""
+	file_has seen 'job '
+	run grep -E 'rpw|r%70w' env
+	assert_equal "$output" ""
+}
+
+@test "a user or password that is not encoded is refused, and not shown" {
+	etcd_start
+	use "$ETCD"
+	for word in x@sEcret x#sEcret x?sEcret x/sEcret 1/sEcret 1?a=sEcret; do
+		run_tool 78 run -b "etcd://cron:$word@127.0.0.1:$etcd_port/t" \
+		    job touch ran
+		assert_contains "$stderr" "%40"
+		assert_lacks "$output" sEcret
+	done
+	# The host was forgotten.
+	for word in sEcret 1/sEcret%3F 1,sEcret! sEcret/x; do
+		run_tool 78 run -b "etcd://cron:$word" job touch ran
+		assert_lacks "$output" sEcret
+	done
+	[ ! -e ran ]
+}
+
 @test "a token that ran out during the job: renewals and the release work" {
 	with_users --auth-token-ttl 1
 	# The heartbeats are longer apart than a token lasts.
@@ -1220,7 +1286,7 @@ clock_off() {
 	assert_matches "$stderr" '(598|599|600|601)\.[0-9]* s ahead of'
 	clock_off '10 minutes'
 	run_tool 78 run --once-per 1h job touch ran
-	assert_matches "$stderr" '(599|600|601)\.[0-9]* s behind'
+	assert_matches "$stderr" '(59[0-9]|60[0-9])\.[0-9]* s behind'
 	[ ! -e ran ]
 	clock_off '10 minutes ago'
 	run_tool 0 run --once-per 2h job true

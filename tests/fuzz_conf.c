@@ -45,6 +45,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fchmod(fd, 0600);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	unsetenv("LEASERUN_BACKEND");
+	unsetenv("LEASERUN_OPTIONS");
 	fuzz_byte(&f);
 	while (f.size > 0 && n < WORDS_MAX)
 		words[n++] = fuzz_text(&f, '\n');

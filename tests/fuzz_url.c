@@ -1,11 +1,14 @@
 /*
- * No password stays in what is shown of a URL, whatever is around it; and a
- * URL of the file backend names an absolute path, or is refused.
+ * No password stays in what is shown of a URL, whatever is around it, nor in
+ * what the etcd backend says of it; and a URL of the file backend names an
+ * absolute path, or is refused.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../backends/etcdurl.h"
 #include "../backends/fileurl.h"
 #include "../src/util.h"
 #include "fuzz.h"
@@ -26,7 +29,31 @@ check_hidden(const char *url, bool is_hidden)
 	free(handed);
 }
 
-/* In a password as libpq and etcd take it, and in a parameter. */
+static void __attribute__((format(printf, 2, 3)))
+check_error(const struct leaserun_host *host, const char *fmt, ...)
+{
+	char text[LEASERUN_ERROR_SIZE];
+	va_list ap;
+
+	(void)host;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	fuzz_check(text[0] != '\0' && strstr(text, SECRET) == NULL);
+}
+
+static void
+check_etcd(const char *url)
+{
+	struct leaserun_host host = { .error = check_error };
+	struct leaserun_target target = { .url = url };
+	struct etcdurl u;
+
+	etcdurl_parse(&host, &target, &u);
+	etcdurl_clear(&u);
+}
+
+/* In a password, whatever is not encoded in it, and in a parameter. */
 static void
 check_secrets(const char *before, const char *behind)
 {
@@ -34,20 +61,25 @@ check_secrets(const char *before, const char *behind)
 		"postgres://user:%s" SECRET "%s@host/database",
 		"etcds://user:%s" SECRET "%s@a:2379,b:2379/prefix",
 		"postgres://host/database?user=u&password=%s" SECRET "%s",
+		/* The host and the '@' were forgotten. */
+		"etcd://user:%s" SECRET "%s/prefix",
 	};
 	char url[512];
 	size_t i;
 
-	if (strlen(before) + strlen(behind) > 256 ||
-	    strpbrk(before, "/?#@&") != NULL ||
-	    strpbrk(behind, "/?#@&") != NULL)
+	if (strlen(before) + strlen(behind) > 256)
 		return;
 	for (i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		/* What follows may be another parameter. */
+		if (i == 2 && strchr(before, '&') != NULL)
+			continue;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 		snprintf(url, sizeof(url), forms[i], before, behind);
 #pragma GCC diagnostic pop
-		check_hidden(url, true);
+		check_etcd(url);
+		if (i < 3)
+			check_hidden(url, true);
 	}
 }
 

@@ -1341,3 +1341,104 @@ shows_all() {
 		works
 	done
 }
+
+# --- Inside a job ---
+
+# inside: what a job of its own asks for, from another folder.
+inside() {
+	mkdir -p elsewhere
+	cat >inside <<-'XX'
+	cd elsewhere || exit
+	env >../env
+	"$LEASERUN" check "$LEASERUN_NAME" || exit
+	"$LEASERUN" status >../seen || exit
+	"$LEASERUN" run in -- "$LEASERUN" check in
+	XX
+	export LEASERUN
+	rm -f env seen
+}
+
+@test "a leaserun inside a job uses its table" {
+	run_tool 0 init
+	run_tool 0 init -o table=other
+	inside
+	run_tool 0 run -o table=other job -- sh "$PWD/inside"
+	assert_equal "$stderr" ""
+	file_has seen 'job '
+	file_has env LEASERUN_OPTIONS=table=other
+	assert_equal "$(admin 'SELECT name FROM other ORDER BY name')" \
+	    $'in\njob'
+	assert_equal "$(admin 'SELECT count(*) FROM leaserun')" 0
+	# Another one for the inner one alone.
+	run_tool 0 run -o table=other job -- "$LEASERUN" run -o table=leaserun \
+	    job true
+	assert_equal "$(admin 'SELECT name FROM leaserun')" job
+}
+
+@test "a leaserun inside a job finds the password in the configuration" {
+	local url=postgres://$role:first%23pw@127.0.0.1:$PGPORT/$db where
+
+	run_tool 0 init
+	grant
+	admin "ALTER ROLE $role PASSWORD 'first#pw'"
+	sed -i "1i host all $role 127.0.0.1/32 scram-sha-256" "$PGDIR/pg_hba.conf"
+	sql 'SELECT pg_reload_conf()' >/dev/null
+	unset LEASERUN_BACKEND
+	for where in "backend = '$url'" "job 'jo*' { backend = '$url' }" \
+	    "backend = '${url/:first%23pw@/@}?password=first%23pw'"; do
+		(umask 077; echo "$where" >site.conf)
+		echo "module-dir = \"$BACKENDS\"" >>site.conf
+		inside
+		LEASERUN_CONFIG=$PWD/site.conf \
+		    run_tool 0 run --events ev job -- sh "$PWD/inside"
+		assert_equal "$stderr" ""
+		file_has seen 'job '
+		inside
+		run_tool 0 run --config site.conf job -- sh "$PWD/inside"
+		assert_equal "$stderr" ""
+		file_has seen 'job '
+		run grep -F 'first%23pw' env ev seen
+		assert_equal "$output" ""
+	done
+}
+
+@test "a user or password that is not encoded is refused, and not shown" {
+	local word
+
+	run_tool 0 init
+	for word in "cron:x@sEcret@" "cron:sEcret#x@" "cron:x?sEcret@" \
+	    "cron:x/sEcret@" "cron:1/sEcret@" "cron:1?a=sEcret@" \
+	    "sE@cret@" "sE#cret@" "sE/cret@" "sE?cret@" "sE?cret=x@"; do
+		run_tool 78 run -vv --events ev \
+		    -b "postgres://${word}127.0.0.1:$PGPORT/$db" job touch ran
+		assert_contains "$stderr" "%40"
+		assert_lacks "$output" sEcret
+		assert_lacks "$output" cret@
+	done
+	# The host was forgotten, or a parameter is not one.
+	for word in cron:sEcret cron:sEcret/x "cron:1,h:sEcret/x" \
+	    "h/x?password=x&sEcret"; do
+		run_tool 78 run -vv --events ev -b "postgres://$word" \
+		    job touch ran
+		assert_lacks "$output" sEcret
+	done
+	test -s ev
+	run grep -F sEcret ev
+	assert_equal "$output" ""
+	[ ! -e ran ]
+	# What libpq and the program read in the same way is fine.
+	run_tool 0 run -b "postgres://127.0.0.1/$db?port=$PGPORT&user=postgres" \
+	    job true
+	admin "CREATE ROLE \"a@b#$role\" LOGIN SUPERUSER"
+	run_tool 0 run -b "postgres://a%40b%23$role@127.0.0.1:$PGPORT/$db" \
+	    job true
+	run_tool 0 run -b "postgres:///$db?user=a@b%23$role&host=$PGDIR&port=$PGPORT" \
+	    job true
+}
+
+@test "what init says of statements above comes below them" {
+	as "$role"
+	"$LEASERUN" init >both 2>&1 && fail "it worked"
+	assert_contains "$(tail -n 1 both)" 'statements above'
+	assert_contains "$(head -n 1 both)" 'CREATE TABLE'
+}

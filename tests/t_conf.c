@@ -384,8 +384,181 @@ test_options(void)
 	    "in an option");
 	ok(RUN("-o", "password-file=/x", "j") == 0 && !conf.password_in_argv,
 	    "the place of one");
-	ok(RUN("-b", "postgres://u@db:1/x?user=a@b", "-o", "a=password", "j")
-	    == 0 && !conf.password_in_argv, "none");
+	ok(RUN("-o", "proxy=http://u:pw@h:1", "j") == 0 &&
+	    conf.password_in_argv, "in that of a proxy");
+	ok(RUN("-b", "postgres://u@db/x?user=a@b", "-o", "a=password", "-o",
+	    "file=/a:b@c", "-o", "endpoints=h:1,[::1]:2", "j") == 0 &&
+	    !conf.password_in_argv, "none");
+	ok(failed(RUN("-o", "a=b\nc=d", "j"), 64, "'a' has a line break", ""),
+	    "two lines");
+}
+
+/* --- for a leaserun in the job */
+
+static int
+hands(char *text, const char *wanted)
+{
+	int same = wanted == NULL ? text == NULL :
+	    text != NULL && strcmp(text, wanted) == 0;
+
+	if (!same)
+		printf("# handed on: %s\n", text == NULL ? "nothing" : text);
+	free(text);
+	return same;
+}
+
+static void
+test_hand_on(void)
+{
+	char cwd[400], wanted[2048];
+
+	if (getcwd(cwd, sizeof(cwd)) == NULL)
+		printf("Bail out! no working directory\n");
+	ok(RUN("j") == 0 && hands(conf_hand_config(&conf), NULL) &&
+	    hands(conf_hand_options(&conf), NULL), "nothing to hand on");
+	write_file("option { table = a }\n", 0644);
+	ok(RUN("--config", path, "-o", "b=1=2", "j") == 0 &&
+	    hands(conf_hand_config(&conf), path) &&
+	    hands(conf_hand_options(&conf), "table=a\nb=1=2"),
+	    "of the file and the command line");
+	unlink(path);
+	ok(RUN("-o", "password=pw", "-o", "ssl-secret=pw", "-o",
+	    "proxy=u:pw@h:1", "-o", "a=b", "-o", "url=x://u:pw@h", "j") == 0 &&
+	    hands(conf_hand_options(&conf), "a=b"), "no secret");
+	snprintf(wanted, sizeof(wanted), "password-file=%s/pw\ncacert=%s/a/ca\n"
+	    "cert=/b\nkey=%s/k\ntable=t\nfile=%s/f\ncert-file=", cwd, cwd, cwd,
+	    cwd);
+	ok(RUN("-o", "password-file=pw", "-o", "cacert=a/ca", "-o", "cert=/b",
+	    "-o", "key=k", "-o", "table=t", "-o", "file=f", "-o", "cert-file=",
+	    "j") == 0 && hands(conf_hand_options(&conf), wanted),
+	    "with absolute paths");
+	write_file("", 0600);
+	if (chdir(dir) == -1)
+		printf("Bail out! cannot go to %s\n", dir);
+	ok(RUN("--config", path + strlen(dir) + 1, "j") == 0 &&
+	    hands(conf_hand_config(&conf), path), "a relative file");
+	ok(chdir("/") == 0 && RUN("--config", path + 1, "j") == 0 &&
+	    hands(conf_hand_config(&conf), path), "from the root");
+	if (chdir(cwd) == -1)
+		printf("Bail out! cannot go back\n");
+	unlink(path);
+}
+
+/* The options, as they would be handed on again. */
+static int
+has_options(const char *wanted)
+{
+	return hands(conf_hand_options(&conf), wanted);
+}
+
+static void
+test_taken_options(void)
+{
+	setenv("LEASERUN_OPTIONS", "b=env\nc=env=1\n", 1);
+	ok(RUN("j") == 0 && has_options(NULL), "none without its backend");
+	setenv("LEASERUN_BACKEND", "x:env", 1);
+	ok(RUN("j") == 0 && has_options("b=env\nc=env=1"), "with it");
+	ok(LOAD(CONF_STATUS, "status") == 0 && has_options("b=env\nc=env=1"),
+	    "for any command");
+	write_file("option { a = file\nb = file }\n"
+	    "job j { option { c = block } }\n", 0644);
+	ok(RUN("--config", path, "-o", "d=argv", "j") == 0 &&
+	    has_options("a=file\nb=env\nc=env=1\nd=argv"),
+	    "they beat a file and its block");
+	ok(RUN("--config", path, "-o", "b=argv", "j") == 0 &&
+	    has_options("a=file\nb=argv\nc=env=1"),
+	    "the command line beats them");
+	ok(RUN("--config", path, "-b", "x:env", "j") == 0 &&
+	    has_options("a=file\nb=file\nc=block"), "none with -b");
+	unlink(path);
+	setenv("LEASERUN_OPTIONS", "keep=9d\n\na=b", 1);
+	ok(RUN("j") == 0 && has_options("a=b") &&
+	    conf.once_keep == 9 * 86400 * S, "an empty line, and keep");
+	setenv("LEASERUN_OPTIONS", "a=b\nnonsense", 1);
+	ok(failed(RUN("j"), 78, "LEASERUN_OPTIONS: line 2: 'nonsense'",
+	    "KEY=VALUE"), "malformed");
+	ok(RUN("-b", "x:argv", "j") == 0, "and not read");
+	setenv("LEASERUN_OPTIONS", "A=b", 1);
+	ok(failed(RUN("j"), 78, "LEASERUN_OPTIONS: line 1: 'A'", ""),
+	    "no key");
+	unsetenv("LEASERUN_BACKEND");
+	ok(RUN("j") == 0, "without its backend neither");
+	setenv("LEASERUN_OPTIONS", "", 1);
+	setenv("LEASERUN_BACKEND", "x:env", 1);
+	ok(RUN("j") == 0 && has_options(NULL), "empty");
+	unsetenv("LEASERUN_BACKEND");
+	unsetenv("LEASERUN_OPTIONS");
+}
+
+/* LEASERUN_BACKEND, what a file says, and what becomes of them. */
+static const struct known {
+	const char	*environment;
+	const char	*text;
+	const char	*backend;
+} known[] = {
+	{ "x://u:@h/d", "backend = \"x://u:pw@h/d\"", "x://u:pw@h/d" },
+	{ "x://u@h/d", "backend = \"x://u:pw@h/d\"", "x://u:pw@h/d" },
+	{ "x://h/d?password=&a=b", "backend = \"x://h/d?password=pw&a=b\"",
+	    "x://h/d?password=pw&a=b" },
+	{ "x://u:other@h/d", "backend = \"x://u:pw@h/d\"",
+	    "x://u:other@h/d" },
+	{ "x://u:@h/e", "backend = \"x://u:pw@h/d\"", "x://u:@h/e" },
+	{ "x://v:@h/d", "backend = \"x://u:pw@h/d\"", "x://v:@h/d" },
+	{ "x://u:@h/d", "backend = \"y://u:pw@h/d\"", "x://u:@h/d" },
+	{ "x://u:@h/d", "backend = \"x://h/d\"\njob j { backend = "
+	    "\"x://u:pw@h/d\" }", "x://u:pw@h/d" },
+	{ "x://u:@h/d", "backend = \"x://h/d\"\njob other { backend = "
+	    "\"x://u:pw@h/d\" }", "x://u:pw@h/d" },
+	{ "x://u:@h/d", "backend = \"x://u:pw@h/d\"\njob other { backend = "
+	    "\"x://u:pw2@h/d\" }", "x://u:pw@h/d" },
+	{ "x://u:@h/d", "job other { backend = \"x://v:pw@h/d\" }",
+	    "x://u:@h/d" },
+	{ "x://", "backend = \"x://u:p@w@h/d\"", "x://u:p@w@h/d" },
+};
+
+static void
+test_known(void)
+{
+	const struct known *k;
+
+	for (k = known; k < known + COUNT(known); k++) {
+		setenv("LEASERUN_BACKEND", k->environment, 1);
+		write_file(k->text, 0600);
+		ok(RUN("--config", path, "j") == 0 &&
+		    strcmp(conf.backend, k->backend) == 0, "known %d",
+		    (int)(k - known));
+		ok(RUN("--config", path, "-b", "x:argv", "j") == 0 &&
+		    strcmp(conf.backend, "x:argv") == 0, "or -b %d",
+		    (int)(k - known));
+		unlink(path);
+	}
+	unsetenv("LEASERUN_BACKEND");
+}
+
+/* --- habits */
+
+static void
+test_habits(void)
+{
+	ok(failed(RUN("-n", "j"), 64, "unknown option '-n'; without --wait",
+	    "is skipped; see"), "-n");
+	ok(failed(RUN("-vn", "j"), 64, "'-n'; without --wait", ""), "-vn");
+	ok(failed(RUN("--nonblock", "j"), 64, "'--nonblock'; without", ""),
+	    "--nonblock");
+	ok(failed(RUN("-x", "j"), 64, "'-x'; each lease is exclusive", ""),
+	    "-x");
+	ok(failed(RUN("-c", "a", "j"), 64, "'-c'; for a shell",
+	    "sh -c 'COMMAND'"), "-c");
+	ok(failed(LOAD(CONF_STATUS, "status", "-n"), 64, "option '-n'; see",
+	    ""), "of run only");
+	ok(RUN("j") == 0 && !conf.is_dashed, "no dashes");
+	ok(RUN("--", "j") == 0 && conf.is_dashed && operands == 2, "dashes");
+	ok(RUN("--owner", "--", "j") == 0 && !conf.is_dashed &&
+	    operands == 3, "a value of dashes");
+	ok(RUN("-v", "--owner", "--", "--", "j") == 0 && conf.is_dashed &&
+	    operands == 5, "and dashes");
+	ok(RUN("j", "--", "k") == 0 && !conf.is_dashed, "behind the name");
+	ok(RUN("--") == 0 && conf.is_dashed && operands == 2, "alone");
 }
 
 static void
@@ -435,6 +608,8 @@ test_order(void)
 	setenv("LEASERUN_BACKEND", "", 1);
 	ok(failed(RUN("-b", "x:argv", "j"), 78, "LEASERUN_BACKEND", "empty"),
 	    "set but empty");
+	ok(strstr(err.text, "unset it or give a URL") != NULL,
+	    "with a remedy");
 	setenv("LEASERUN_BACKEND", "HTTP://u:pw@db", 1);
 	ok(failed(RUN("j"), 78, "LEASERUN_BACKEND: 'HTTP://u:***@db' is", "")
 	    && strstr(err.text, "pw") == NULL, "not a URL");
@@ -448,8 +623,8 @@ test_order(void)
 	ok(failed(RUN("j"), 78, "/nonexistent", ""), "it must be there");
 	ok(RUN("--config", path, "j") == 0, "unless another is asked for");
 	setenv("LEASERUN_CONFIG", "", 1);
-	ok(failed(RUN("--config", path, "j"), 78, "LEASERUN_CONFIG", "empty"),
-	    "set but empty");
+	ok(failed(RUN("--config", path, "j"), 78, "LEASERUN_CONFIG", "empty; "
+	    "unset it or name a file"), "set but empty");
 	read_no_file();
 	ok(failed(RUN("--ttl", "x", "--config", "/nonexistent", "j"), 64,
 	    "--ttl", ""), "usage errors first");
@@ -552,6 +727,9 @@ static const struct broken {
 	const char	*b;
 } broken[] = {
 	{ "bogus = 1\n", ":1: ", "unknown key 'bogus'" },
+	{ "wait = 10 m\n", ":1: unknown key 'm'", "write wait = 10m" },
+	{ "job j { max-run = 1h\n30m }\n", ":2: unknown key '30m'",
+	    "write max-run = 1h30m" },
 	{ "\n# c\n/* c */\n//c\n\nbogus = 1\n", ":6: ", "'bogus'" },
 	{ "ttl = 5\n\nttl = 10x\n", ":3: ttl: '10x' is not a duration", "" },
 	{ "/* a\n b */ ttl = 5 /* c */ /* d */\nttl = 1\n", ":3: ttl: '1'",
@@ -779,7 +957,8 @@ test_owners(void)
 	chmod(path, 0600);
 	if (fork() == 0)
 		_exit(setuid(12345) == -1 || RUN("--config", path, "j") != -1
-		    || err.status != 78);
+		    || err.status != 78 ||
+		    strstr(err.text, "chmod 640") == NULL);
 	ok(wait(&status) != -1 && status == 0, "unless it cannot be read");
 	unlink(path);
 }
@@ -910,10 +1089,11 @@ main(void)
 	plan((int)COUNT(values) + 8 + 7 + 20 + 6 + 15 + 13 + 6 + 11 + 11 + 8 +
 	    12 + (int)COUNT(broken) + 1 + 18 + (int)COUNT(rights) + 8 +
 	    (root ? 5 : 0) + (int)COUNT(scopes) + 1 +
-	    (int)COUNT(whose) + 1);
+	    (int)COUNT(whose) + 1 + 3 + 6 + 12 + 2 * (int)COUNT(known) + 12);
 	unsetenv("HOME");
 	unsetenv("XDG_CONFIG_HOME");
 	unsetenv("LEASERUN_BACKEND");
+	unsetenv("LEASERUN_OPTIONS");
 	umask(022);
 	if (mkdtemp(dir) == NULL || chmod(dir, 0755) == -1)
 		return 1;
@@ -928,6 +1108,10 @@ main(void)
 	test_levels();
 	test_commands();
 	test_options();
+	test_hand_on();
+	test_taken_options();
+	test_known();
+	test_habits();
 	test_schedule();
 	test_order();
 	test_places();
