@@ -356,6 +356,27 @@ command_gone() {
 	assert_order
 }
 
+@test "guard frozen on the way to the start, too late: nothing is run" {
+	local guard late
+
+	first -- ticks=20
+	wait_until 10 ticking 1
+	second -t 24s -g 14s -r 2s
+	guard=$(guard "$second")
+	freeze "$guard"
+	assert_ends 0 "$first"
+	wait_until 30 calls_reach acquire second ok 1
+	script renew unavailable
+	# After the time for TERM, long before that for KILL.
+	late=$(awk '$4 ~ /^second/ && $5 == "ok" { at = $1 }
+		END { print at + 10500000000 }' "$STORE/log")
+	wait_until 30 uptime_exceeds "$late"
+	kill -CONT "$guard"
+	assert_ends 69 "$second"
+	file_has second "too little of the lease was left"
+	assert_equal "$(lines start)" 1
+}
+
 @test "guard frozen while the keeper renews: the job lives" {
 	local guard
 

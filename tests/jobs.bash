@@ -66,6 +66,8 @@ second() {
 	    "$PROBE" out ticks=3 2>second
 	second=$!
 	wait_until 10 called acquire second
+	# Which may be before the guard has had its first turn.
+	wait_until 10 eval 'has_guard "$second" || is_gone "$second"'
 }
 
 # called OP OWNER [RESULT]: the call was made, or has ended like this.

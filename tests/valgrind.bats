@@ -11,7 +11,8 @@ load postgres
 wrap() {
 	wrapped=(valgrind -q --error-exitcode=99 --leak-check=full
 	    --errors-for-leak-kinds=definite --child-silent-after-fork=no)
-	! nm "$LEASERUN" | grep -q __asan_init || wrapped=()
+	! nm "$LEASERUN" | grep -qE '__asan_init|__llvm_profile' ||
+	    wrapped=()
 }
 
 # clean FILE: nothing was found by those who watch, in keeper and guard.
