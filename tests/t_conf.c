@@ -551,14 +551,6 @@ test_habits(void)
 	    "sh -c 'COMMAND'"), "-c");
 	ok(failed(LOAD(CONF_STATUS, "status", "-n"), 64, "option '-n'; see",
 	    ""), "of run only");
-	ok(RUN("j") == 0 && !conf.is_dashed, "no dashes");
-	ok(RUN("--", "j") == 0 && conf.is_dashed && operands == 2, "dashes");
-	ok(RUN("--owner", "--", "j") == 0 && !conf.is_dashed &&
-	    operands == 3, "a value of dashes");
-	ok(RUN("-v", "--owner", "--", "--", "j") == 0 && conf.is_dashed &&
-	    operands == 5, "and dashes");
-	ok(RUN("j", "--", "k") == 0 && !conf.is_dashed, "behind the name");
-	ok(RUN("--") == 0 && conf.is_dashed && operands == 2, "alone");
 }
 
 static void
@@ -1015,6 +1007,11 @@ test_print(void)
 
 /* --- whose an option is */
 
+#define ETCD	"backend = 'etcd://h' option { user = u keep = 2d }\n" \
+		"job pg { backend = 'postgres://h' }\n" \
+		"job 'lite*' { option { a = b } backend = 'file:/x' }\n" \
+		"job more { option { table = t } }\n"
+
 static const struct whose {
 	const char *text;
 	const char *job;
@@ -1022,10 +1019,6 @@ static const struct whose {
 	const char *url;		/* of the command line, or NULL */
 	const char *options;		/* that count */
 } whose[] = {
-#define ETCD	"backend = 'etcd://h' option { user = u keep = 2d }\n" \
-		"job pg { backend = 'postgres://h' }\n" \
-		"job 'lite*' { option { a = b } backend = 'file:/x' }\n" \
-		"job more { option { table = t } }\n"
 	{ ETCD, "j", NULL, NULL, "user=u" },
 	{ ETCD, "pg", NULL, NULL, "" },
 	{ ETCD, "lite2", NULL, NULL, "a=b" },
