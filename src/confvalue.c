@@ -428,22 +428,31 @@ key_check(const struct key *key, const char *value, char why[KEY_WHY_SIZE])
 	return rc;
 }
 
+/* Of a URL, or of what looks like one, such as that of a proxy. */
+static bool
+shows_password(const char *url)
+{
+	char *shown = url_redact(url);
+	bool has = shown == NULL || strcmp(shown, url) != 0;
+
+	free(shown);
+	return has;
+}
+
 /* With a slash too few or too many a user is still no password. */
 static bool
 url_has_password(const char *value)
 {
 	size_t n = strcspn(value, ":/");
 	const char *rest = value + n + strspn(value + n, ":");
-	char *url, *shown;
+	char *url;
 	bool has;
 
 	if (strncmp(value, "file:", 5) == 0)
 		return false;
 	url = xasprintf("%.*s://%s", (int)n, value,
 	    rest + strspn(rest, "/"));
-	shown = url_redact(url);
-	has = shown == NULL || strcmp(shown, url) != 0;
-	free(shown);
+	has = shows_password(url);
 	free(url);
 	return has;
 }
@@ -460,7 +469,7 @@ option_has_password(const char *option)
 	if (n < 4 || strcmp(name + n - 4, "file") != 0)
 		has = strcasestr(name, "password") != NULL ||
 		    strcasestr(name, "secret") != NULL ||
-		    (*value != '/' && url_has_password(value));
+		    (*value != '/' && shows_password(value));
 	free(name);
 	return has;
 }

@@ -777,7 +777,11 @@ writer() {
 	until [ -S /dev/log ] || [ $((n += 1)) -gt 500 ]; do
 		sleep 0.02
 	done
-	"$LEASERUN" run --log syslog -v job sh -c "kill $!
+	"$LEASERUN" run --log syslog -v job sh -c "until grep -q acquired got
+	    do
+		    sleep 0.02
+	    done
+	    kill $!
 	    while kill -0 $! && ! grep -q '^State:.Z' /proc/$!/status; do
 		    sleep 0.02
 	    done 2>/dev/null" 2>gone
