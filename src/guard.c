@@ -139,15 +139,15 @@ reap(struct guard *g)
 static void
 kill_spell(struct guard *g)
 {
-	struct tree_survivor survivor;
-	int64_t start = now_ns(), now;
-	bool empty;
+	struct tree_survivor survivor = { 0 };
+	int64_t start = now_ns(), now = start;
+	bool empty = reap(g);	/* if we were stopped, many are over */
 
-	do {
+	while (!empty && survivor.pid == 0 && now - start < KILL_SPELL) {
 		tree_kill(NULL, &survivor);
 		empty = reap(g);
 		now = now_ns();
-	} while (!empty && survivor.pid == 0 && now - start < KILL_SPELL);
+	}
 	g->retry_at = time_add(now,
 	    survivor.pid == 0 ? KILL_EVERY : SURVIVOR_EVERY);
 	if (survivor.pid != 0 && survivor.pid != g->survivor)
@@ -166,7 +166,7 @@ start_killing(struct guard *g, enum end_reason reason)
 	if (g->state == KILLING)
 		return;
 	g->state = KILLING;
-	tree_hurry();
+	tree_hurry(0);
 	/* Does not block; a round through a large job may take long. */
 	tell(g, LINK_ENDING, SIGKILL, g->reason, 0, 0);
 	kill_spell(g);
@@ -190,7 +190,8 @@ start_ending(struct guard *g, enum end_reason reason)
 	}
 	g->state = ENDING;
 	g->kill_time = limit;
-	tree_hurry();
+	tree_hurry(0);
+	reap(g);	/* a walk is long where many are over */
 	tree_signal(SIGTERM, true);
 	tell(g, LINK_ENDING, SIGTERM, g->reason, 0, 0);
 }
@@ -446,10 +447,9 @@ wait_for_events(struct guard *g)
 	if (poll(fds, POLL_COUNT, -1) == -1)
 		return;
 	/* They only say that there is something to look at. */
-	if (fds[POLL_CHILD].revents != 0) {
+	if (fds[POLL_CHILD].revents != 0)
 		while (read(g->child_fd, &si, sizeof(si)) == sizeof(si))
 			;
-	}
 	if (fds[POLL_TIMER].revents != 0)
 		timer_clear(g->timer);
 }

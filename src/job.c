@@ -43,8 +43,10 @@ void
 job_expect(struct job *j, int64_t kill_at)
 {
 	j->kill_at = kill_at;
-	if (!j->is_killing && !j->is_taken_over)
-		j->check_guard_at = time_add(kill_at, GUARD_PATIENCE);
+	if (j->is_killing || j->is_taken_over)
+		return;
+	j->check_guard_at = kill_at;
+	j->was_patient = false;
 }
 
 void
@@ -59,8 +61,10 @@ job_end(struct job *j, int signo, enum end_reason reason)
 	j->unsent.type = 0;
 	if (link_send(j->s->link, &msg, -1) == -1)
 		j->unsent = msg;
-	if (signo == SIGKILL)
-		j->check_guard_at = time_add(now_ns(), GUARD_PATIENCE);
+	if (signo != SIGKILL)
+		return;
+	j->check_guard_at = now_ns();
+	j->was_patient = false;
 }
 
 static void
@@ -81,8 +85,9 @@ take_over(struct job *j, const char *why)
 		return;
 	j->is_taken_over = true;
 	j->check_guard_at = TIME_NEVER;
+	tree_hurry(0);
 	if (!signals_guard_ended())
-		kill(j->s->guard, SIGKILL);
+		signals_kill_guard();
 	if (now_ns() >= j->kill_at)
 		j->reason = END_DEADLINE;
 	if (j->failure == 0)
@@ -117,25 +122,32 @@ next_check(const struct job *j, int64_t now)
 }
 
 /*
- * At the time to kill the guard must be seen at work.  One that is stopped, or
- * silent, is put out of the way.
+ * At the time to kill the guard must be seen at work.  One that is stopped is
+ * put out of the way at once; after a while so is one that is silent, or that a
+ * debugger does not let go on.
  */
 static void
 check_guard(struct job *j, int64_t now)
 {
+	char state;
+
 	if (j->is_taken_over || now < j->check_guard_at)
 		return;
-	if (is_stopped(j->s->guard))
+	state = proc_state(j->s->guard);
+	if (state == 'T' || (state == 't' && (j->is_killing || j->was_patient)))
 		take_over(j, "is stopped");
-	else if (!j->was_late &&
+	else if (j->is_killing)
+		j->check_guard_at = next_check(j, now);
+	else if (!j->was_patient) {
+		j->was_patient = true;
+		j->check_guard_at = time_add(now, GUARD_PATIENCE);
+	} else if (!j->was_late &&
 	    now > time_add(j->check_guard_at, GUARD_PATIENCE)) {
 		/* We were stopped until now, so perhaps it was as well. */
 		j->was_late = true;
 		j->check_guard_at = time_add(now, GUARD_PATIENCE);
-	} else if (!j->is_killing)
+	} else
 		take_over(j, "does not end the command");
-	else
-		j->check_guard_at = next_check(j, now);
 }
 
 /*
@@ -179,6 +191,19 @@ note_survivor(struct job *j, pid_t pid, uid_t uid)
 	    (long)pid, (long)uid);
 }
 
+static bool
+reap(const struct job *j)
+{
+	sigset_t saved;
+	bool empty;
+
+	signals_block(&saved);
+	tree_spare_zombie(j->s->exempt, j->s->guard);
+	empty = tree_reap(j->s->exempt);
+	signals_restore(&saved);
+	return empty;
+}
+
 /*
  * Kills what was the guard's.  ECHILD ends it; with children that are not the
  * job there is no ECHILD, so two empty listings in a row have to do.
@@ -188,19 +213,18 @@ kill_job(struct job *j)
 {
 	struct tree_exempt *exempt = j->s->exempt;
 	struct tree_survivor survivor;
-	sigset_t saved;
-	bool empty;
 	size_t n;
 
 	if (!signals_guard_ended())
 		return;
+	/* A walk is long where many are over. */
+	if (reap(j)) {
+		j->is_ended = true;
+		return;
+	}
 	n = tree_kill(exempt, &survivor);
-	signals_block(&saved);
-	tree_spare_zombie(exempt, j->s->guard);
-	empty = tree_reap(exempt);
-	signals_restore(&saved);
 	j->empty_listings = n == 0 ? j->empty_listings + 1 : 0;
-	if (empty || (exempt->n > 0 && j->empty_listings >= 2))
+	if (reap(j) || (exempt->n > 0 && j->empty_listings >= 2))
 		j->is_ended = true;
 	else
 		note_survivor(j, survivor.pid, survivor.uid);

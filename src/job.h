@@ -29,6 +29,7 @@ struct job {
 	int64_t		 started_at;
 	int64_t		 kill_at;	/* what the guard is to keep to */
 	int64_t		 check_guard_at;
+	bool		 was_patient;	/* with one that is not stopped */
 	bool		 was_late;	/* for that, once */
 	int64_t		 leftovers_at;
 	struct link_msg	 unsent;	/* "end now", to be repeated; type 0 */

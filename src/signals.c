@@ -22,6 +22,9 @@
 
 /* How long a handler may go on killing when the guard is gone. */
 #define HANDLER_SPELL	(2 * NS_PER_S)
+/* Those who are dying need the processor as well, once in a while. */
+#define KILL_SPELL	(5 * NS_PER_MS)
+#define KILL_REST_MS	2
 /* What guard and timers may be late by; how long an ended job is released. */
 #define GUARD_PATIENCE	(100 * NS_PER_MS)
 #define LEAVE_AFTER	(5 * NS_PER_S)
@@ -153,6 +156,14 @@ signals_guard_ended(void)
 	return guard_gone;
 }
 
+void
+signals_kill_guard(void)
+{
+	/* Before it is dead nobody else can kill the job. */
+	tree_hurry(own.guard);
+	kill(own.guard, SIGKILL);
+}
+
 /* Nothing of the job is left; a command that was never there leaves nothing. */
 static bool
 is_over(void)
@@ -169,18 +180,28 @@ is_over(void)
 static bool
 kill_orphans(struct tree_survivor *survivor)
 {
-	int64_t end = time_add(now_ns(), HANDLER_SPELL);
+	int64_t now = now_ns(), end = time_add(now, HANDLER_SPELL);
+	int64_t rest_at = time_add(now, KILL_SPELL);
 	int empty = 0;
 
+	tree_hurry(0);
 	do {
 		tree_spare_zombie(own.exempt, own.guard);
+		/* A guard that was stopped has left all its dead to us. */
+		if (tree_reap(own.exempt))
+			return true;
 		empty = tree_kill(own.exempt, survivor) == 0 ? empty + 1 : 0;
 		if (tree_reap(own.exempt))
 			return true;
 		/* With children that are not the job there is no ECHILD. */
 		if (own.exempt->n > 0 && empty >= 2)
 			return true;
-	} while (survivor->pid == 0 && now_ns() < end);
+		now = now_ns();
+		if (now >= rest_at) {
+			poll(NULL, 0, KILL_REST_MS);
+			rest_at = time_add(now_ns(), KILL_SPELL);
+		}
+	} while (survivor->pid == 0 && now < end);
 	return false;
 }
 
@@ -233,7 +254,7 @@ end_job(void)
 		if (kill_orphans(&survivor))
 			return true;
 	} else if (survivor.pid == 0 || !proc_is_at_work(own.guard)) {
-		kill(own.guard, SIGKILL);
+		signals_kill_guard();
 		return false;
 	}
 	/* The lease is kept for who may not be killed, while there is one. */
@@ -257,7 +278,8 @@ on_bound(int signo, siginfo_t *si, void *context)
 	if (!is_late && (renewing ? proc_is_at_work(own.guard) || is_over() :
 	    now_ns() - own.bound_at > GUARD_PATIENCE)) {
 		is_late = 1;
-		set_bound(time_add(now_ns(), GUARD_PATIENCE));
+		set_bound(time_add(now_ns(), renewing ? 2 * GUARD_PATIENCE :
+		    GUARD_PATIENCE));
 		return;
 	}
 	if (text != NULL && poll(&err, 1, 0) == 1 &&
@@ -442,7 +464,7 @@ signals_renewing(int64_t kill_at, int64_t deadline, int64_t attempt,
 {
 	own.lease_until = deadline;
 	own.attempt_until = time_add(attempt, GUARD_PATIENCE);
-	own.renew_limit = time_add(kill_at, GUARD_PATIENCE);
+	own.renew_limit = kill_at;
 	own.lost_exit_code = lost_exit_code;
 	bound_text = "leaserun: the store's library does not come back\n";
 	renewing = 1;

@@ -73,4 +73,7 @@ void	signals_renewed(void);
 /* Whether the guard has ended (it is not reaped). */
 bool	signals_guard_ended(void);
 
+/* Only if it has not. */
+void	 signals_kill_guard(void);
+
 #endif

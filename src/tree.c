@@ -375,12 +375,12 @@ tree_exec_result(int exec_fd)
 }
 
 void
-tree_hurry(void)
+tree_hurry(pid_t pid)
 {
 	struct sched_param param = { .sched_priority = 1 };
 
-	if (sched_setscheduler(0, SCHED_FIFO, &param) == -1)
-		setpriority(PRIO_PROCESS, 0, -20);
+	if (sched_setscheduler(pid, SCHED_FIFO, &param) == -1)
+		setpriority(PRIO_PROCESS, (id_t)pid, -20);
 }
 
 void

@@ -90,11 +90,11 @@ void	tree_reap_exempt(struct tree_exempt *);
 void	tree_spare_zombie(struct tree_exempt *, pid_t child);
 
 /*
- * A job that uses up the processors must not outrun its end: the caller goes
- * first, if it has the right to.  Not before the command was started, which
- * would inherit it.
+ * A job that uses up the processors must not outrun its end: who kills it, or
+ * has to be out of the way before, goes first, if we have the right to do that.
+ * 0 is the caller.  Not before the command was started, which would inherit it.
  */
-void	tree_hurry(void);
+void	tree_hurry(pid_t);
 
 /*
  * A daemon that is left behind on purpose has inherited the hold descriptor;

@@ -422,6 +422,26 @@ command_gone() {
 	assert_taken_over 79
 }
 
+# Whoever has not the right to go first cannot keep up with many.
+@test "guard frozen in an outage, the job forks for ever: gone before" {
+	local -i chains=6
+
+	[ "$(id -u)" -eq 0 ] || chains=1
+	bg "$LEASERUN" run "${FAKE[@]}" -t 10s -r 1s --owner first job -- \
+	    sh -c 'while [ $3 -lt $2 ]; do
+		"$0" "$1" chain &
+		set -- "$1" "$2" $(($3 + 1))
+	    done; wait' "$PROBE" out $chains 0 2>first
+	first=$!
+	wait_until 20 ticking $((chains * 3))
+	second
+	freeze "$(guard "$first")"
+	script renew unavailable
+	assert_ends 79 "$first"
+	assert_ends 0 "$second"
+	assert_order $((chains + 1))
+}
+
 @test "guard frozen when it has begun to kill: gone before the next grant" {
 	first_runs
 	bg "$MEDDLE" snare "$(guard "$first")" caught
