@@ -52,8 +52,10 @@ parse_url(struct filedir *dir, const char *url)
 	dir->is_default = *path == '\0';
 	if (!dir->is_default && (path[0] != '/' || path[1] == '/')) {
 		/* Relative to what?  Two directories would be two locks. */
-		dir->host->error(dir->host, "the backend URL names no absolute "
-		    "path on this host; write file:/path/of/the/directory");
+		dir->host->error(dir->host, "'%s' names no absolute path on "
+		    "this host; write file:/path/of/the/directory",
+		    strncmp(path, "//", 2) == 0 && strchr(path, ':') != NULL ?
+		    "file://***" : url);
 		return LEASERUN_MISCONFIGURED;
 	}
 	dir->path = dir->is_default ? default_path() : strdup(path);

@@ -67,7 +67,8 @@ check_secrets(const char *before, const char *behind)
 	char url[512];
 	size_t i;
 
-	if (strlen(before) + strlen(behind) > 256)
+	if (strlen(before) + strlen(behind) > 256 ||
+	    strstr(before, SECRET) != NULL || strstr(behind, SECRET) != NULL)
 		return;
 	for (i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		/* What follows may be another parameter. */
