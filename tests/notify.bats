@@ -74,9 +74,9 @@ assert_said() {
 
 @test "one that waits is not ready, and says for whom it waits" {
 	mkfifo go
-	bg "$LEASERUN" run --owner first job -- sh -c 'read -r _ <go'
+	bg "$LEASERUN" run --owner first job -- sh -c ': >held; read -r _ <go'
 	first=$!
-	wait_until 20 sh -c '"$1" status | grep -q "job *held"' sh "$LEASERUN"
+	wait_until 20 test -e held
 	manager
 	bg "$LEASERUN" run --owner second --wait 60s --notify ready job true
 	second=$!
