@@ -168,6 +168,54 @@ as_nobody() {
 	[ "$(token)" -gt "$((last + 1000000000000))" ]
 }
 
+@test "a floor that is damaged refuses, and the repair works" {
+	local floor
+
+	last=$(token)
+	floor=$((last + 1000000))
+	run_tool 0 init --raise-token "$floor"
+	run_tool 0 init --raise-token "$floor"
+	assert_contains "$stdout" "already"
+	# One slot alone: the other one may have had a higher number.
+	printf noise | dd of=state/.floor bs=1 seek=16 conv=notrunc status=none
+	run_tool 78 run new -- touch started
+	assert_contains "$stderr" "'$PWD/state/.floor' is damaged"
+	run_tool 0 init --raise-token "$floor"
+	run_tool 0 run new true
+	printf broken >state/.floor
+	run_tool 78 run newer -- touch started
+	assert_contains "$stderr" "move it away"
+	run_tool 78 init --raise-token "$((floor + 1))"
+	[ ! -e started ]
+	mv state/.floor moved
+	run_tool 0 init --raise-token "$((floor + 2))"
+	run_tool 0 run newer -- sh -c 'echo "$LEASERUN_FENCE_TOKEN" >new'
+	[ "$(cat new)" -gt "$((floor + 2))" ]
+}
+
+# doctor_of DIR TEXT: its verdicts have that.
+doctor_of() {
+	run_tool 0 doctor -b "file:$1"
+	assert_contains "$stdout" "$2"
+}
+
+@test "doctor tells what kind of directory and file system it is" {
+	local memory
+
+	mkdir shared sticky
+	chmod 770 shared
+	doctor_of "$PWD/shared" "run chmod g+s"
+	chmod 2770 shared
+	doctor_of "$PWD/shared" "shared with group"
+	chmod 1777 sticky
+	doctor_of "$PWD/sticky" "choose a directory of your own"
+	memory=$(mktemp -d /dev/shm/leaserun.XXXXXX)
+	run doctor_of "$memory" "in memory"
+	rm -r "$memory"
+	[ "$status" -eq 0 ]
+	doctor_of "$PWD/state" "lock: works"
+}
+
 @test "an empty or lost record starts above what was" {
 	last=$(token)
 	: >state/job.token

@@ -566,6 +566,16 @@ crowd() {
 	assert_ends 0 "$!"
 }
 
+@test "max-run: an outage is the graver reason, and puts nothing off" {
+	script renew unavailable
+	# TERM after 5 s, KILL after 9; the lease has its TERM in between.
+	first -g 4s -t 12s -r 500ms --max-run 5s -- ignore
+	assert_ends 79 "$first"
+	assert_equal "$(lines term)" 1
+	assert_contains "$(cat first)" "longer than --max-run"
+	assert_contains "$(cat first)" "could not be renewed in time"
+}
+
 @test "max-run: a lost lease is the graver reason" {
 	first -g 1s -t 4s --max-run 200ms -- ignore
 	wait_until 10 terms 1
