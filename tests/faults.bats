@@ -427,9 +427,9 @@ command_gone() {
 	local -i chains=6
 
 	[ "$(id -u)" -eq 0 ] || chains=1
-	bg "$LEASERUN" run "${FAKE[@]}" -t 10s -r 1s --owner first job -- \
+	bg "$LEASERUN" run "${FAKE[@]}" -t 5s -r 1s --owner first job -- \
 	    sh -c 'while [ $3 -lt $2 ]; do
-		"$0" "$1" chain &
+		"$0" "$1" chain pause=1 &
 		set -- "$1" "$2" $(($3 + 1))
 	    done; wait' "$PROBE" out $chains 0 2>first
 	first=$!
@@ -886,8 +886,8 @@ spoilt_while_releasing() {
 	first -- cleanup=1
 	wait_until 10 ticking 1
 	script renew drop once
-	wait_until 10 test -e "$STORE/script.renew.done"
-	wait_until 10 calls_reach renew first ok 3
+	wait_until 20 test -e "$STORE/script.renew.done"
+	wait_until 20 calls_reach renew first ok 3
 	kill -TERM "$first"
 	assert_ends 0 "$first"
 	assert_order 1

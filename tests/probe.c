@@ -14,6 +14,8 @@
  *	deep=N		also N generations, each the child of the one before
  *	wide=N		also N children, each with WIDE children
  *	chain		also an orphan that is replaced by a new one at once
+ *	pause=MS	or after so long: of those that are over and that nobody
+ *			reaps the machine takes a few thousand each second
  *	brood		also a child that has a new child every 2 ms
  *	ignore		TERM is noted, and everyone goes on
  *	cleanup=MS	TERM is noted, and the command ends so much later with 0
@@ -49,7 +51,8 @@ static const char *token;
 static int64_t end_at;
 static volatile int64_t leave_at;	/* 0: not told to */
 
-static long deep, wide, ticks = -1, live = -1, every = 10, cleanup = -1;
+static long deep, wide, ticks = -1, live = -1, every = 10, cleanup = -1,
+    pause_ms;
 
 static int64_t
 now_ns(void)
@@ -155,6 +158,7 @@ chain(void)
 			_exit(0);
 		setsid();
 		say("tick", getpid(), "");
+		nap(pause_ms * NS_PER_MS);
 	}
 	_exit(0);
 }
@@ -293,6 +297,7 @@ main(int argc, char *argv[])
 		    !number(argv[i], "wide", &wide) &&
 		    !number(argv[i], "live", &live) &&
 		    !number(argv[i], "every", &every) &&
+		    !number(argv[i], "pause", &pause_ms) &&
 		    !number(argv[i], "exit", &status) &&
 		    !number(argv[i], "cleanup", &cleanup) &&
 		    !number(argv[i], "uid", &uid))
