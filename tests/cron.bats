@@ -21,8 +21,8 @@ commands() {
 	sed -nE 's/^([^ #]+ ){4}[^ \t]+\troot\t//p' "$srcdir/contrib/cron/leaserun"
 }
 
-# Cron in namespaces of its own, with crontabs a and b as of two hosts, and a
-# mailer that writes files.
+# Cron in namespaces of its own, with crontabs a and b as of two hosts, a mailer
+# that writes files, and a system log.
 cron_script='
 	mount --make-rprivate /
 	mount -t tmpfs none /run
@@ -42,6 +42,13 @@ cron_script='
 	cp lines /etc/cron.d/b
 	chmod 600 /etc/cron.d/*
 	cp sendmail /usr/sbin/sendmail
+	mkdir /run/dev
+	mount -t tmpfs none /run/dev
+	mknod -m 666 /run/dev/null c 1 3
+	mknod -m 666 /run/dev/urandom c 1 9
+	mount --move /run/dev /dev
+	"$LISTEN" /dev/log >syslog &
+	until [ -S /dev/log ]; do sleep 0.02; done
 	exec env -u LEASERUN_BACKEND -u LEASERUN_CONFIG -u TEST_MARK cron -f -L 0'
 
 lines_of() {
@@ -65,6 +72,7 @@ lines_of() {
 	crontab_now >lines
 	assert_equal "$(grep -c '^\* \* \* \* \*' lines)" \
 	    "$(commands | wc -l)"
+	export LISTEN=$builddir/tests/listen
 	bg unshare --mount --pid --fork --kill-child --mount-proc \
 	    sh -ec "$cron_script" >cron.log 2>&1
 	for job in report mirror poll digest import backup; do
@@ -85,6 +93,7 @@ lines_of() {
 	assert_equal "$(lines_of poll.ran)" 1
 	assert_equal "$(lines_of backup.ran)" 1
 	file_has log/leaserun.events '"event":"released"'
+	file_has syslog "'backup': acquired"
 	[ "$(sort -n mirror.ran | uniq | wc -l)" -ge 2 ]
 	# The next minute may have begun, but not one that is skipped mails.
 	assert_equal "$(grep -L 'the report' mail/*)" ""
@@ -108,6 +117,8 @@ lines_of() {
 		run env -i -C / HOME="$PWD/home" LOGNAME=root SHELL=/bin/sh \
 		    PATH="$PWD/bin:/usr/bin:/bin" \
 		    LEASERUN_BACKEND="file:$PWD/state" sh -c "$line"
+		# Those of --log syslog, where there is no system log.
+		output=$(grep -v "^leaserun: 'backup': " <<<"$output" || :)
 		assert_equal "$line: $status $output" "$line: 0 "
 		n+=1
 	done < <(commands)
