@@ -181,13 +181,16 @@ static bool
 is_unit(const char *word, char *said, size_t size)
 {
 	const struct settings *settings = current->settings;
-	const struct setting *last = settings->list + settings->n - 1;
+	const struct setting *last;
 	char *joined;
 	int64_t ns;
 	bool is;
 
-	if (settings->n == 0 || (last->key->kind != KEY_DURATION &&
-	    last->key->kind != KEY_LIMIT && last->key->kind != KEY_WAIT))
+	if (settings->n == 0)
+		return false;
+	last = &settings->list[settings->n - 1];
+	if (last->key->kind != KEY_DURATION && last->key->kind != KEY_LIMIT &&
+	    last->key->kind != KEY_WAIT)
 		return false;
 	joined = xasprintf("%s%s", last->value, word);
 	is = duration_parse(joined, &ns) == 0;
