@@ -166,7 +166,6 @@ start_killing(struct guard *g, enum end_reason reason)
 	if (g->state == KILLING)
 		return;
 	g->state = KILLING;
-	tree_hurry(0);
 	/* Does not block; a round through a large job may take long. */
 	tell(g, LINK_ENDING, SIGKILL, g->reason, 0, 0);
 	kill_spell(g);
@@ -190,7 +189,6 @@ start_ending(struct guard *g, enum end_reason reason)
 	}
 	g->state = ENDING;
 	g->kill_time = limit;
-	tree_hurry(0);
 	reap(g);	/* a walk is long where many are over */
 	tree_signal(SIGTERM, true);
 	tell(g, LINK_ENDING, SIGTERM, g->reason, 0, 0);
@@ -361,6 +359,7 @@ on_start(struct guard *g, const struct link_msg *msg, int hold_fd)
 		return;
 	}
 	g->pid = g->command;
+	tree_hurry(TREE_GUARD);
 	/*
 	 * The command has the keeper's group; we leave it, and the session as
 	 * well: with a parent in it the kernel would let a key stop a job that

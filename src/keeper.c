@@ -353,8 +353,10 @@ start(struct keeper *k, const struct leaserun_grant *grant)
 	msg.ttl_ns = k->ttl;
 	k->job.started_at = now_ns();
 	k->job.is_started = signals_start(&msg, grant->hold_fd);
-	if (k->job.is_started)
+	if (k->job.is_started) {
+		tree_hurry(TREE_KEEPER);
 		return 0;
+	}
 	if (signals_cancelled())
 		return EXIT_SIGNAL + signals_cancelled();
 	if (signals_guard_ended())

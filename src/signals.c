@@ -159,8 +159,6 @@ signals_guard_ended(void)
 void
 signals_kill_guard(void)
 {
-	/* Before it is dead nobody else can kill the job. */
-	tree_hurry(own.guard);
 	kill(own.guard, SIGKILL);
 }
 
@@ -184,7 +182,6 @@ kill_orphans(struct tree_survivor *survivor)
 	int64_t rest_at = time_add(now, KILL_SPELL);
 	int empty = 0;
 
-	tree_hurry(0);
 	do {
 		tree_spare_zombie(own.exempt, own.guard);
 		/* A guard that was stopped has left all its dead to us. */

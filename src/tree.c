@@ -375,12 +375,17 @@ tree_exec_result(int exec_fd)
 }
 
 void
-tree_hurry(pid_t pid)
+tree_hurry(enum tree_rank rank)
 {
-	struct sched_param param = { .sched_priority = 1 };
+	struct sched_param param = { .sched_priority = (int)rank };
+	int policy = sched_getscheduler(0);
 
-	if (sched_setscheduler(pid, SCHED_FIFO, &param) == -1)
-		setpriority(PRIO_PROCESS, (id_t)pid, -20);
+	if (policy != SCHED_OTHER && policy != SCHED_BATCH &&
+	    policy != SCHED_IDLE)
+		return;		/* someone knows better */
+	if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param) ==
+	    -1)
+		setpriority(PRIO_PROCESS, 0, -20);
 }
 
 void

@@ -90,11 +90,18 @@ void	tree_reap_exempt(struct tree_exempt *);
 void	tree_spare_zombie(struct tree_exempt *, pid_t child);
 
 /*
- * A job that uses up the processors must not outrun its end: who kills it, or
- * has to be out of the way before, goes first, if we have the right to do that.
- * 0 is the caller.  Not before the command was started, which would inherit it.
+ * From its start on, who may have to kill the job goes first, if we have the
+ * right to do that: on a machine whose processors are all in use a timer's
+ * process gets its turn later than the margin allows.  A library that spins in
+ * the keeper must not be in the guard's way.  The caller's children do not
+ * inherit it, but lose what else there was, so the command comes before.
  */
-void	tree_hurry(pid_t);
+enum tree_rank {
+	TREE_KEEPER = 1,
+	TREE_GUARD
+};
+
+void	tree_hurry(enum tree_rank);
 
 /*
  * A daemon that is left behind on purpose has inherited the hold descriptor;

@@ -433,6 +433,41 @@ crowd() {
 	wait_until 1 all_gone
 }
 
+# scheduling PID: its nice value, real-time priority and policy (1 is SCHED_FIFO).
+scheduling() {
+	cut -d' ' -f19,40,41 "/proc/$1/stat"
+}
+
+@test "who may have to kill goes first, the job has the priority we came with" {
+	local keeper="1 1" guard="2 1"
+
+	chrt -f 2 true || keeper="0 0" guard="0 0"
+	bg nice -n 5 "$LEASERUN" run "${FAKE[@]}" -t 60s job -- \
+	    "$PROBE" out wide=1 2>first
+	first=$!
+	wait_until 10 ticking 2
+	wait_until 10 eval '[ "$(scheduling "$first")" = "5 $keeper" ]'
+	wait_until 10 eval \
+	    '[ "$(scheduling "$(guard "$first")")" = "5 $guard" ]'
+	for pid in $(awk '$1 == "tick" && !seen[$4]++ { print $4 }' out); do
+		assert_equal "$(scheduling "$pid")" "5 0 0"
+	done
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+}
+
+@test "a real-time priority that we came with is not lowered" {
+	chrt -f 7 true || return 0
+	bg chrt -f 7 "$LEASERUN" run "${FAKE[@]}" -t 60s job -- \
+	    "$PROBE" out every=100 2>first
+	first=$!
+	wait_until 10 ticking 1
+	assert_equal "$(scheduling "$first")" "0 7 1"
+	assert_equal "$(scheduling "$(guard "$first")")" "0 7 1"
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+}
+
 # --- Those who outlive the command ---
 
 @test "leftovers are waited for: the lease is kept, the status is kept" {
