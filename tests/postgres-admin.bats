@@ -1185,6 +1185,8 @@ session() {
 	    default_transaction_read_only = on"
 	PGPORT=$port admin "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 	    WHERE datname = '$db' AND pid <> pg_backend_pid()"
+	# First it has to see what has been closed.
+	wait_until 20 eval '"$LEASERUN" status 2>&1 | grep -q read-only'
 	all_refuse 69 read-only
 	PGOPTIONS='-c default_transaction_read_only=off' psql -XAtq \
 	    -h "$PGDIR" -p "$port" -U postgres -d "$db" \
