@@ -85,6 +85,7 @@ pooler_conf() {
 		logfile = $work/pooler/log
 		pool_mode = transaction
 		server_reset_query =
+		server_login_retry = 1
 		default_pool_size = 5
 		max_client_conn = 200
 	END
