@@ -231,7 +231,7 @@ ticks_exceed() {
 }
 
 goes_on() {
-	wait_until 20 ticks_exceed $(($(grep -c ^tick out) + ${1-10}))
+	wait_until 60 ticks_exceed $(($(grep -c ^tick out) + ${1-10}))
 }
 
 # The lease of etcd that the key is bound to, as etcdctl writes it.
@@ -588,13 +588,13 @@ inside() {
 
 @test "a password that is changed in mid-run is read again" {
 	with_users
-	holder "${known[@]}" "${outlived[@]}"
+	holder "${known[@]}" -t 9s
 	echo newpw >password
 	ctl user passwd runner --interactive=false <password
-	outlives
+	goes_on 950
 	etcd_stop
 	etcd_again
-	outlives
+	goes_on 950
 	kill -TERM "$holder"
 	assert_ends 143 "$holder"
 	run_tool 0 run "${known[@]}" job true

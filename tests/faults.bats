@@ -243,10 +243,11 @@ command_gone() {
 # --- The keeper is frozen ---
 
 @test "keeper frozen while it waits: it goes on when it is continued" {
-	first -- ticks=20
+	first -- cleanup=1
 	wait_until 10 ticking 1
 	second
 	freeze "$second"
+	kill -TERM "$first"
 	assert_ends 0 "$first"
 	kill -CONT "$second"
 	assert_ends 0 "$second"
@@ -343,11 +344,12 @@ command_gone() {
 @test "guard frozen while the keeper waits: the job starts when it goes on" {
 	local guard
 
-	first -- ticks=20
+	first -- cleanup=1
 	wait_until 10 ticking 1
 	second
 	guard=$(guard "$second")
 	freeze "$guard"
+	kill -TERM "$first"
 	assert_ends 0 "$first"
 	wait_until 10 calls_reach renew second ok 6
 	assert_equal "$(lines start)" 1
@@ -359,11 +361,12 @@ command_gone() {
 @test "guard frozen on the way to the start, too late: nothing is run" {
 	local guard late
 
-	first -- ticks=20
+	first -- cleanup=1
 	wait_until 10 ticking 1
 	second -t 24s -g 14s -r 2s
 	guard=$(guard "$second")
 	freeze "$guard"
+	kill -TERM "$first"
 	assert_ends 0 "$first"
 	wait_until 30 calls_reach acquire second ok 1
 	script renew unavailable
@@ -861,11 +864,12 @@ spoilt_while_releasing() {
 }
 
 @test "wait whose answer is lost: asked for again, and found" {
-	first -- ticks=30
+	first -- cleanup=1
 	wait_until 10 ticking 1
 	script acquire drop once
 	second --connect-timeout 1500ms
 	wait_until 10 called acquire second
+	kill -TERM "$first"
 	assert_ends 0 "$first"
 	assert_ends 0 "$second"
 	assert_order

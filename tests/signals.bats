@@ -292,12 +292,13 @@ keep_signalling() {
 @test "a signal that terminates nobody does not end a wait" {
 	local signo
 
-	first -- ticks=40
+	first -- cleanup=1
 	wait_until 10 ticking 1
 	second
 	for signo in 18 22 23 28; do
 		kill -$signo "$second"
 	done
+	kill -TERM "$first"
 	assert_ends 0 "$first"
 	assert_ends 0 "$second"
 	assert_order
