@@ -19,7 +19,13 @@ holder_duration(int64_t ms, char *buf, size_t size)
 void
 holder_identify(const struct leaserun_entry *e, char *text, size_t size)
 {
-	if (e->state == LEASERUN_HOLDING)
+	if (e->state == LEASERUN_UNREADABLE)
+		snprintf(text, size, "somebody unknown (the record cannot be "
+		    "read)");
+	else if (e->owner[0] == '\0')
+		/* The token would be of the last one. */
+		snprintf(text, size, "somebody who is not recorded yet");
+	else if (e->state == LEASERUN_HOLDING)
 		snprintf(text, size, "--min-hold of '%s' (token %" PRIu64 ")",
 		    e->label, e->token);
 	else

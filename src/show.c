@@ -151,6 +151,8 @@ fill_row(char cells[COLUMNS][CELL_SIZE], const struct leaserun_entry *e)
 		    state_name(e->state), e->waiting);
 	if (is_held && e->label[0] != '\0')
 		text_copy(cells[2], CELL_SIZE, clean(e->label));
+	else if (is_held && e->owner[0] == '\0')
+		text_copy(cells[2], CELL_SIZE, "not recorded yet");
 	if (is_held && e->pid > 0)
 		snprintf(cells[3], CELL_SIZE, "%" PRId64, e->pid);
 	if (is_held)

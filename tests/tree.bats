@@ -441,7 +441,10 @@ scheduling() {
 @test "who may have to kill goes first, the job has the priority we came with" {
 	local keeper="1 1" guard="2 1"
 
-	chrt -f 2 true || keeper="0 0" guard="0 0"
+	if ! chrt -f 2 true; then
+		keeper="0 0"
+		guard="0 0"
+	fi
 	bg nice -n 5 "$LEASERUN" run "${FAKE[@]}" -t 60s job -- \
 	    "$PROBE" out wide=1 2>first
 	first=$!
