@@ -33,7 +33,9 @@ allowed() {
 	src/link.[ch]) echo "link.h" ;;
 	src/ask.[ch] | src/query.[ch]) echo "$all $abi ask.h plugin.h query.h" ;;
 	src/status.c) echo "$all ask.h done.h query.h show.h" ;;
-	src/show.[ch] | src/done.[ch]) echo "$all $abi done.h show.h" ;;
+	src/show.[ch] | src/done.[ch]) echo "$all $abi done.h show.h" \
+	    "table.h" ;;
+	src/table.[ch]) echo "table.h" ;;
 	src/fence.[ch]) echo "$all fence.h fencefile.h leave.h passthru.h" \
 	    "record.h" ;;
 	src/fencefile.[ch]) echo "$all fencefile.h ../backends/filedir.h" ;;

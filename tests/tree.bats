@@ -438,20 +438,20 @@ scheduling() {
 	cut -d' ' -f19,40,41 "/proc/$1/stat"
 }
 
+scheduled() {
+	[ "$(scheduling "$1")" = "$2" ]
+}
+
 @test "who may have to kill goes first, the job has the priority we came with" {
 	local keeper="1 1" guard="2 1"
 
-	if ! chrt -f 2 true; then
-		keeper="0 0"
-		guard="0 0"
-	fi
+	chrt -f 2 true || keeper="0 0" guard="0 0"
 	bg nice -n 5 "$LEASERUN" run "${FAKE[@]}" -t 60s job -- \
 	    "$PROBE" out wide=1 2>first
 	first=$!
 	wait_until 10 ticking 2
-	wait_until 10 eval '[ "$(scheduling "$first")" = "5 $keeper" ]'
-	wait_until 10 eval \
-	    '[ "$(scheduling "$(guard "$first")")" = "5 $guard" ]'
+	wait_until 10 scheduled "$first" "5 $keeper"
+	wait_until 10 scheduled "$(guard "$first")" "5 $guard"
 	for pid in $(awk '$1 == "tick" && !seen[$4]++ { print $4 }' out); do
 		assert_equal "$(scheduling "$pid")" "5 0 0"
 	done
