@@ -596,7 +596,7 @@ $long  held +$label +$! .* $(cat token) +- +-\$"
 	on_terminal 80 status --once
 	fits 80
 	assert_matches "$(cat shown)" "^job  long-key-.*
-    done at .*Z, token [0-9]+, by .*,? host .*, ran [0-9a-z]+\$"
+    done at .*Z, token [0-9]+, by .*,[[:space:]]+host .*,[[:space:]]+ran [0-9a-z]+\$"
 	on_terminal 200 status --once
 	assert_matches "$(head -n 1 shown)" '^NAME +KEY +DONE AT +TOKEN +BY'
 }
