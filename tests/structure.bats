@@ -13,8 +13,8 @@ allowed() {
 	src/run.[ch]) echo "$all run.h guard.h keeper.h leave.h link.h" \
 	    "notify.h proc.h report.h signals.h store.h tree.h" ;;
 	src/keeper.[ch]) echo "$all $abi account.h giveback.h keeper.h" \
-	    "guard.h job.h leave.h loss.h notify.h plugin.h report.h signals.h" \
-	    "store.h storehost.h tree.h" ;;
+	    "guard.h holder.h job.h leave.h loss.h notify.h plugin.h report.h" \
+	    "signals.h store.h storehost.h tree.h" ;;
 	src/giveback.[ch]) echo "$all $abi account.h giveback.h keeper.h" \
 	    "loss.h report.h signals.h store.h" ;;
 	src/job.[ch]) echo "$all job.h keeper.h leave.h link.h notify.h" \
