@@ -6,7 +6,8 @@
  * to the table of functions at the end.  Beside it are
  *	fileurl.c	from a URL to a directory
  *	filedir.c	opening the directory and its files safely
- *	filelock.c	NAME.lock: the lock that is the lease, and waiting
+ *	filelock.c	NAME.lock: the lock that is the lease, and its queue
+ *	filewait.c	getting it, and saying who has it meanwhile
  *	fileinfo.c	NAME.token: the last token, and who got it
  *	fileonce.c	NAME.once: which keys of --once are done
  *	filelook.c	list and revoke
@@ -33,6 +34,7 @@
 #include "filelook.h"
 #include "fileonce.h"
 #include "fileurl.h"
+#include "filewait.h"
 
 /* How often a lock file may be replaced while we lock it. */
 #define REPLACED_MAX	10
@@ -46,8 +48,7 @@ struct held {
 	struct filelock	lock;
 	int		token_fd;
 	char		host[LEASERUN_HOST_SIZE];
-	bool		told;		/* told host->holder() about */
-	char		told_owner[LEASERUN_OWNER_SIZE];	/* this one */
+	struct filetold	told;
 };
 
 static const struct leaserun_end never_ran;
@@ -147,48 +148,6 @@ held_new(struct file *self, const char *name, const char *owner)
 	return held;
 }
 
-/* Says who has it, once for each holder; false: do not wait. */
-static bool
-tell_holder(const struct file *self, struct held *held, int dirfd)
-{
-	const struct leaserun_host *host = self->dir.host;
-	struct leaserun_entry entry;
-	struct fileinfo info;
-
-	if (filelook(&self->dir, dirfd, held->name, &info, &entry) !=
-	    LEASERUN_OK)
-		host->debug(host, "cannot tell who holds '%s'", held->name);
-	if (held->told && strcmp(held->told_owner, entry.owner) == 0)
-		return true;
-	held->told = true;
-	memcpy(held->told_owner, entry.owner, sizeof(held->told_owner));
-	return host->holder(host, &entry);
-}
-
-/*
- * The lock, at once or after a wait.  The kernel's queue is not fair: whoever
- * releases and tries again is faster than a waiter that has to wake up first.
- * So newcomers respect the turnstile.
- */
-static enum leaserun_result
-lock_lease(const struct file *self, struct held *held, int dirfd,
-    const struct leaserun_request *request, int64_t deadline)
-{
-	enum leaserun_result result = LEASERUN_HELD;
-
-	if (!filelock_is_queued(&held->lock))
-		result = filelock_take(&held->lock);
-	while (result == LEASERUN_HELD) {
-		if (fileonce_look(&self->dir, dirfd, request) == LEASERUN_DONE)
-			return LEASERUN_DONE;
-		if (!tell_holder(self, held, dirfd) || !request->wait ||
-		    self->dir.host->now() >= deadline)
-			break;
-		result = filelock_wait(&held->lock, deadline);
-	}
-	return result;
-}
-
 /* Who had it before us; under the lock. */
 static enum leaserun_result
 read_token(const struct file *self, struct held *held, int dirfd,
@@ -205,20 +164,6 @@ read_token(const struct file *self, struct held *held, int dirfd,
 	if (fileinfo_read(held->token_fd, info) == -1)
 		return filedir_fail(dir, "read", file, errno);
 	return filelook_record(dir, file, &info->record);
-}
-
-/* Nobody runs, but --min-hold keeps the name: waits without the lock. */
-static enum leaserun_result
-wait_hold(const struct file *self, struct held *held, int dirfd, bool wait,
-    int64_t until, int64_t deadline)
-{
-	const struct leaserun_host *host = self->dir.host;
-
-	filelock_drop(&held->lock);
-	if (!tell_holder(self, held, dirfd) || !wait ||
-	    host->now() >= deadline)
-		return LEASERUN_HELD;
-	return host->wait(host, NULL, 0, until < deadline ? until : deadline);
 }
 
 /* The token counts from the moment it is on the disk. */
@@ -276,6 +221,8 @@ acquire_once(const struct file *self, struct held *held,
     struct leaserun_grant *grant, bool *again)
 {
 	const struct filedir *dir = &self->dir;
+	struct filewait wait = { dir, -1, &held->lock, request, deadline,
+	    &held->told };
 	enum leaserun_result result;
 	struct fileinfo info;
 	int64_t left;
@@ -285,9 +232,10 @@ acquire_once(const struct file *self, struct held *held,
 	result = filedir_open(dir, FILEDIR_MAKE, &dirfd);
 	if (result != LEASERUN_OK)
 		return result;
+	wait.dirfd = dirfd;
 	result = filelock_open(&held->lock, dir, dirfd, held->name);
 	if (result == LEASERUN_OK)
-		result = lock_lease(self, held, dirfd, request, deadline);
+		result = filewait_lock(&wait);
 	if (result != LEASERUN_OK)
 		goto out;
 	result = filelock_check(&held->lock);
@@ -303,8 +251,7 @@ acquire_once(const struct file *self, struct held *held,
 	left = fileinfo_hold_left(&info, dir->host->now());
 	if (left > 0 && (fileinfo_is_released(&info) ||
 	    !fileinfo_is_owner(&info, request->owner))) {
-		result = wait_hold(self, held, dirfd, request->wait,
-		    dir->host->now() + left, deadline);
+		result = filewait_hold(&wait, dir->host->now() + left);
 		*again = result == LEASERUN_OK;
 		goto out;
 	}

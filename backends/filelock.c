@@ -21,6 +21,16 @@
 #define BYTE_LEASE	0
 #define BYTE_TURN	1
 
+/* Nanoseconds between looks at who has it. */
+#define LOOK_FIRST	INT64_C(50000000)
+#define LOOK_MAX	INT64_C(10000000000)
+
+struct look {
+	int64_t	deadline;
+	bool	(*look)(void *);
+	void	*arg;
+};
+
 /* For F_OFD_GETLK: 1 when another description has the byte.  -1 and errno. */
 static int
 lock_byte(int fd, int command, int type, off_t byte)
@@ -185,13 +195,20 @@ waiter_start(int fd, int report)
  */
 static enum leaserun_result
 waiter_wait(const struct leaserun_host *host, pid_t child, int report,
-    int64_t deadline, bool *ended)
+    const struct look *look, bool *ended)
 {
 	struct pollfd pfd = { .fd = report, .events = POLLIN };
+	int64_t every = LOOK_FIRST, at;
 	enum leaserun_result result;
 	siginfo_t si;
 
-	result = host->wait(host, &pfd, 1, deadline);
+	do {
+		at = host->now() + every;
+		result = host->wait(host, &pfd, 1, at < look->deadline ? at :
+		    look->deadline);
+		every = every * 2 < LOOK_MAX ? every * 2 : LOOK_MAX;
+	} while (result == LEASERUN_OK && pfd.revents == 0 &&
+	    host->now() < look->deadline && look->look(look->arg));
 	*ended = result == LEASERUN_OK && pfd.revents != 0;
 	/* Not by number alone: a sweep of the keeper may have reaped it. */
 	if (!*ended && waitid(P_PID, (id_t)child, &si,
@@ -203,8 +220,10 @@ waiter_wait(const struct leaserun_host *host, pid_t child, int report,
 }
 
 enum leaserun_result
-filelock_wait(const struct filelock *lock, int64_t deadline)
+filelock_wait(const struct filelock *lock, int64_t deadline,
+    bool (*again)(void *), void *arg)
 {
+	const struct look look = { deadline, again, arg };
 	enum leaserun_result result;
 	int report[2], error;
 	bool ended;
@@ -220,8 +239,7 @@ filelock_wait(const struct filelock *lock, int64_t deadline)
 		return filedir_fail(lock->dir, "start a process to wait for",
 		    lock->file, error);
 	}
-	result = waiter_wait(lock->dir->host, child, report[0], deadline,
-	    &ended);
+	result = waiter_wait(lock->dir->host, child, report[0], &look, &ended);
 	if (ended && read(report[0], &error, sizeof(error)) > 0)
 		result = filedir_fail(lock->dir, "wait for", lock->file, error);
 	else if (ended)		/* or killed: only this counts */

@@ -35,8 +35,12 @@ enum leaserun_result filelock_take(const struct filelock *);
 /*
  * Queues for the lease.  OK: it is ours.  HELD: not yet, or the deadline has
  * come.  Anything but OK leaves nothing locked.
+ *
+ * look() is for people: it is called with arg now and then, first soon, as who
+ * has just taken the lock is not recorded yet.  False ends the wait.
  */
-enum leaserun_result filelock_wait(const struct filelock *, int64_t deadline);
+enum leaserun_result filelock_wait(const struct filelock *, int64_t deadline,
+	    bool (*look)(void *), void *arg);
 
 /* Frees the lease for all who share the descriptor. */
 void	 filelock_drop(const struct filelock *);

@@ -5,30 +5,21 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "file.h"
+#include "fileholders.h"
 #include "filelock.h"
 #include "filelook.h"
 #include "fileonce.h"
 
-/* More processes than this are not named one by one. */
-#define PIDS_MAX	10
-#define PATH_SIZE	(PATH_MAX + FILEDIR_FILE_SIZE)
-
-/* Who holds a lock, as far as we may see. */
-struct holders {
-	char	text[PIDS_MAX * 18 + 10];	/* pids for people; "" */
-	bool	has_leaserun;	/* which looks after the others */
-};
+#define RECORDED_POLL	INT64_C(20000000)	/* nanoseconds */
 
 enum leaserun_result
 filelook_record(const struct filedir *dir, const char *file,
@@ -98,6 +89,8 @@ filelook(const struct filedir *dir, int dirfd, const char *name,
 
 	memset(entry, 0, sizeof(*entry));
 	snprintf(entry->name, sizeof(entry->name), "%s", name);
+	entry->state = LEASERUN_UNREADABLE;
+	entry->held_for_ms = entry->expires_in_ms = -1;
 	filedir_name(lock, name, ".lock");
 	filedir_name(token, name, ".token");
 	result = look_at_lock(dir, dirfd, lock, &st, &busy, &queued);
@@ -109,10 +102,13 @@ filelook(const struct filedir *dir, int dirfd, const char *name,
 	entry->waiting = queued ? filelock_waiters(&st) : 0;
 	if (queued && entry->waiting == 0)
 		entry->waiting = 1;	/* or more */
-	if (busy)
+	if (busy && entry->owner[0] != '\0')
 		entry->renewed_ms = (int64_t)st.st_mtim.tv_sec * 1000 +
 		    st.st_mtim.tv_nsec / 1000000;
-	return filelook_record(dir, token, &info->record);
+	result = filelook_record(dir, token, &info->record);
+	if (result != LEASERUN_OK)
+		entry->state = LEASERUN_UNREADABLE;
+	return result;
 }
 
 enum leaserun_result
@@ -182,135 +178,6 @@ is_lease_file(const char *file)
 	    (has_suffix(file, ".token") || has_suffix(file, ".lock"));
 }
 
-/*
- * Does this process have the lease locked?  readlink(2) and not stat(2), which
- * could hang on somebody's dead network mount; fdinfo tells a holder from a
- * waiter, which has the file open, too.
- */
-static bool
-is_holder(const char *pid, const char *path)
-{
-	char name[64], line[256];
-	struct dirent *d;
-	bool found = false;
-	ssize_t n;
-	FILE *fp;
-	DIR *fds;
-
-	snprintf(name, sizeof(name), "/proc/%.16s/fd", pid);
-	if ((fds = opendir(name)) == NULL)
-		return false;
-	while (!found && (d = readdir(fds)) != NULL) {
-		char target[PATH_MAX];
-
-		n = readlinkat(dirfd(fds), d->d_name, target, sizeof(target));
-		if (n < 0 || (size_t)n != strlen(path) ||
-		    memcmp(target, path, (size_t)n) != 0)
-			continue;
-		snprintf(name, sizeof(name), "/proc/%.16s/fdinfo/%.16s", pid,
-		    d->d_name);
-		if ((fp = fopen(name, "re")) == NULL)
-			continue;
-		/* lock: 1: OFDLCK ADVISORY WRITE -1 fe:00:42 0 0 */
-		while (!found && fgets(line, sizeof(line), fp) != NULL)
-			found = strncmp(line, "lock:", 5) == 0 &&
-			    has_suffix(line, " 0 0\n");
-		fclose(fp);
-	}
-	closedir(fds);
-	return found;
-}
-
-/*
- * A guard has its name for everyone to see.  A keeper whose name is not
- * recorded yet runs the same program as we do.
- */
-static bool
-is_leaserun(const char *pid)
-{
-	char name[64], line[32] = "", theirs[PATH_MAX], ours[PATH_MAX];
-	ssize_t n;
-	FILE *fp;
-
-	snprintf(name, sizeof(name), "/proc/%.16s/exe", pid);
-	n = readlink(name, theirs, sizeof(theirs));
-	if (n > 0 && readlink("/proc/self/exe", ours, sizeof(ours)) == n &&
-	    memcmp(theirs, ours, (size_t)n) == 0)
-		return true;
-	snprintf(name, sizeof(name), "/proc/%.16s/comm", pid);
-	if ((fp = fopen(name, "re")) == NULL)
-		return false;
-	if (fgets(line, sizeof(line), fp) == NULL)
-		line[0] = '\0';
-	fclose(fp);
-	return strcmp(line, "leaserun-guard\n") == 0;
-}
-
-/* "1, 2 and more"; "" when there is none that we may see. */
-static void
-find_holders(const char *path, struct holders *holders)
-{
-	const size_t size = sizeof(holders->text);
-	size_t len = 0, found = 0;
-	struct dirent *d;
-	DIR *proc;
-
-	holders->text[0] = '\0';
-	holders->has_leaserun = false;
-	if ((proc = opendir("/proc")) == NULL)
-		return;
-	while ((d = readdir(proc)) != NULL) {
-		if (strspn(d->d_name, "0123456789") != strlen(d->d_name) ||
-		    !is_holder(d->d_name, path))
-			continue;
-		holders->has_leaserun |= is_leaserun(d->d_name);
-		if (++found > PIDS_MAX)
-			continue;
-		len += (size_t)snprintf(holders->text + len, size - len,
-		    "%s%.16s", len == 0 ? "" : ", ", d->d_name);
-	}
-	if (found > PIDS_MAX)
-		snprintf(holders->text + len, size - len, " and more");
-	closedir(proc);
-}
-
-/* The path of a lock file as /proc shows it. */
-static bool
-lock_path(const struct filedir *dir, const char *name, char path[PATH_SIZE])
-{
-	char file[FILEDIR_FILE_SIZE];
-	size_t len;
-
-	if (realpath(dir->path, path) == NULL)
-		return false;
-	len = strlen(path);
-	snprintf(path + len, PATH_SIZE - len, "/%s", filedir_name(file, name,
-	    ".lock"));
-	return true;
-}
-
-/*
- * A run holds its lock itself, and so does its guard.  When neither does, but
- * others are seen to, these are of a job that was left alone.  What we may not
- * see proves nothing.
- */
-static bool
-is_orphaned(const struct filedir *dir, const struct leaserun_entry *entry,
-    struct holders *holders)
-{
-	char path[PATH_SIZE], pid[24];
-
-	if ((entry->state != LEASERUN_BUSY &&
-	    entry->state != LEASERUN_REVOKING) || entry->pid <= 0 ||
-	    !lock_path(dir, entry->name, path))
-		return false;
-	snprintf(pid, sizeof(pid), "%" PRId64, entry->pid);
-	if (is_holder(pid, path))
-		return false;
-	find_holders(path, holders);
-	return holders->text[0] != '\0' && !holders->has_leaserun;
-}
-
 /* One file of the directory; a lock file without a record is a name, too. */
 static void
 list_file(const struct filedir *dir, int dirfd, const char *file,
@@ -319,7 +186,7 @@ list_file(const struct filedir *dir, int dirfd, const char *file,
 	char name[LEASERUN_NAME_SIZE], token[FILEDIR_FILE_SIZE];
 	size_t len = (size_t)(strrchr(file, '.') - file);
 	struct leaserun_entry entry;
-	struct holders holders;
+	struct fileholders holders;
 	struct fileinfo info;
 	struct stat st;
 
@@ -331,9 +198,8 @@ list_file(const struct filedir *dir, int dirfd, const char *file,
 	    filedir_name(token, name, ".token"), &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return;
 	/* One that cannot be read must not hide the others. */
-	if (filelook(dir, dirfd, name, &info, &entry) != LEASERUN_OK)
-		entry.state = LEASERUN_UNREADABLE;
-	entry.orphaned = is_orphaned(dir, &entry, &holders);
+	filelook(dir, dirfd, name, &info, &entry);
+	entry.orphaned = fileholders_orphaned(dir, &entry, &holders);
 	fn(arg, &entry);
 }
 
@@ -360,7 +226,7 @@ filelook_list(void *self, const char *name, int64_t deadline,
 	const struct filedir *dir = self;
 	enum leaserun_result result;
 	struct leaserun_entry entry;
-	struct holders holders;
+	struct fileholders holders;
 	struct fileinfo info;
 	int dirfd;
 
@@ -373,7 +239,8 @@ filelook_list(void *self, const char *name, int64_t deadline,
 	else if (name != NULL) {
 		result = filelook(dir, dirfd, name, &info, &entry);
 		if (result == LEASERUN_OK) {
-			entry.orphaned = is_orphaned(dir, &entry, &holders);
+			entry.orphaned = fileholders_orphaned(dir, &entry,
+			    &holders);
 			fn(arg, &entry);
 		}
 	}
@@ -382,15 +249,33 @@ filelook_list(void *self, const char *name, int64_t deadline,
 	return result;
 }
 
+/*
+ * Between the lock and its record nobody knows who is to be asked; that is a
+ * moment, unless the taker was stopped just there.
+ */
+static enum leaserun_result
+look_until_recorded(const struct filedir *dir, int dirfd, const char *name,
+    int64_t deadline, struct fileinfo *info, struct leaserun_entry *entry)
+{
+	const struct leaserun_host *host = dir->host;
+	enum leaserun_result result;
+
+	do {
+		result = filelook(dir, dirfd, name, info, entry);
+	} while (result == LEASERUN_OK && entry->state == LEASERUN_BUSY &&
+	    entry->owner[0] == '\0' && host->now() < deadline &&
+	    host->wait(host, NULL, 0, host->now() + RECORDED_POLL) ==
+	    LEASERUN_OK);
+	return result;
+}
+
 /* A lock ends with its processes: all that can be done is to name them. */
 static enum leaserun_result
 refuse_force(const struct filedir *dir, const char *name)
 {
-	char path[PATH_SIZE];
-	struct holders holders = { .text = "" };
+	struct fileholders holders;
 
-	if (lock_path(dir, name, path))
-		find_holders(path, &holders);
+	fileholders_find(dir, name, &holders);
 	if (holders.text[0] == '\0')
 		dir->host->error(dir->host, "a lock ends with its processes, "
 		    "and those that hold '%s/%s.lock' cannot be seen from "
@@ -427,11 +312,17 @@ revoke_busy(const struct filedir *dir, int dirfd,
     struct leaserun_entry *entry)
 {
 	enum leaserun_result result;
-	struct holders holders;
+	struct fileholders holders;
 
+	if (entry->owner[0] == '\0' && !revoke->force) {
+		dir->host->error(dir->host, "who holds '%s' is not recorded "
+		    "yet; try again, or see who that is with --force",
+		    revoke->name);
+		return LEASERUN_UNAVAILABLE;
+	}
 	if (revoke->token != 0 && revoke->token != entry->token)
 		return LEASERUN_HELD;
-	if (is_orphaned(dir, entry, &holders)) {
+	if (fileholders_orphaned(dir, entry, &holders)) {
 		dir->host->error(dir->host, "nobody is there to be asked: the "
 		    "run (pid %" PRId64 ") and its guard are gone, and '%s' is "
 		    "held by %s, left over from its job; end these",
@@ -440,11 +331,6 @@ revoke_busy(const struct filedir *dir, int dirfd,
 	}
 	if (revoke->force)
 		return refuse_force(dir, revoke->name);
-	if (entry->owner[0] == '\0') {
-		dir->host->error(dir->host, "the holder of '%s' is not "
-		    "recorded yet; try again", revoke->name);
-		return LEASERUN_UNAVAILABLE;
-	}
 	result = write_mark(dir, dirfd, info, revoke->name, false);
 	if (result == LEASERUN_OK)
 		entry->state = LEASERUN_REVOKING;
@@ -479,11 +365,14 @@ filelook_revoke(void *self, const struct leaserun_revoke *revoke,
 	struct fileinfo info;
 	int dirfd;
 
-	(void)deadline;
 	result = filedir_open(dir, FILEDIR_USE, &dirfd);
 	if (result != LEASERUN_OK)
 		return result;
-	result = filelook(dir, dirfd, revoke->name, &info, &entry);
+	if (revoke->force)
+		result = filelook(dir, dirfd, revoke->name, &info, &entry);
+	else
+		result = look_until_recorded(dir, dirfd, revoke->name,
+		    deadline, &info, &entry);
 	if (result == LEASERUN_OK && entry.state == LEASERUN_HOLDING)
 		result = revoke_hold(dir, dirfd, revoke, &info, &entry);
 	else if (result == LEASERUN_OK && entry.state != LEASERUN_FREE)

@@ -9,8 +9,8 @@
 #include "fileinfo.h"
 
 /*
- * One name.  A dirfd of -1 is an empty directory.  With a damaged record
- * *entry is written as far as it is known, and the result is MISCONFIGURED.
+ * One name.  A dirfd of -1 is an empty directory.  *entry is always written, as
+ * far as it is known; unless the result is OK its state is UNREADABLE.
  */
 enum leaserun_result filelook(const struct filedir *, int dirfd,
 	    const char *name, struct fileinfo *, struct leaserun_entry *);

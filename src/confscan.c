@@ -12,6 +12,8 @@
 
 #include "confscan.h"
 
+#define BYTE_ORDER_MARK	"\xef\xbb\xbf"
+
 /* Where we are. */
 struct scan {
 	char		*p;
@@ -117,12 +119,33 @@ skip_quoted(struct scan *scan)
 	return true;
 }
 
+/* One that nobody would find in a message; editors and browsers leave them. */
+static const char *
+invisible(const char *p)
+{
+	static const char *const found[][2] = {
+		{ "\xc2\xa0", "U+00A0, a no-break space" },
+		{ "\xe2\x80\x8b", "U+200B, a zero-width space" },
+		{ BYTE_ORDER_MARK, "U+FEFF, a byte order mark" },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(found) / sizeof(found[0]); i++) {
+		if (strncmp(p, found[i][0], strlen(found[i][0])) == 0)
+			return found[i][1];
+	}
+	return NULL;
+}
+
 /* One piece of the text, never at its end. */
 static bool
 skip_piece(struct scan *scan)
 {
-	const char *p = scan->p;
+	const char *p = scan->p, *name = invisible(p);
 
+	if (name != NULL)
+		return scan_fail(scan, "an invisible character outside quotes "
+		    "(%s)", name);
 	if (*p == '#' || (p[0] == '/' && p[1] == '/' && !scan->in_word))
 		blank(scan, strcspn(p, "\n"));
 	else if (p[0] == '/' && p[1] == '*')
@@ -150,6 +173,9 @@ confscan(char *text, char why[CONFSCAN_WHY_SIZE])
 {
 	struct scan scan = { .p = text, .line = 1, .why = why };
 
+	/* Some editors begin every file with it. */
+	if (strncmp(text, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0)
+		blank(&scan, strlen(BYTE_ORDER_MARK));
 	while (*scan.p != '\0') {
 		if (!skip_piece(&scan))
 			return scan.line;

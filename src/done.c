@@ -11,6 +11,7 @@
 #include "done.h"
 #include "name.h"
 #include "show.h"
+#include "table.h"
 #include "timeutil.h"
 #include "util.h"
 
@@ -78,27 +79,38 @@ clean(const char *text)
 	return text_is_clean(text) ? text : "?";
 }
 
+static void
+fill_row(const void *arg, size_t row,
+    char cells[TABLE_COLUMNS][TABLE_CELL_SIZE])
+{
+	const struct done *done = arg;
+	const struct leaserun_entry *e = &done->rows[row].entry;
+	char when[SHOW_TIME_SIZE];
+
+	decoded(done->rows[row].name, cells[0], TABLE_CELL_SIZE);
+	decoded(e->name, cells[1], TABLE_CELL_SIZE);
+	text_copy(cells[2], TABLE_CELL_SIZE, show_time(e->end_ms, when) ?
+	    when : "-");
+	snprintf(cells[3], TABLE_CELL_SIZE, "%" PRIu64, e->token);
+	text_copy(cells[4], TABLE_CELL_SIZE, clean(e->label));
+	text_copy(cells[5], TABLE_CELL_SIZE, clean(e->host));
+	duration_format(e->ran_ms < 0 ? 0 : e->ran_ms * NS_PER_MS, cells[6],
+	    TABLE_CELL_SIZE);
+}
+
 void
 done_table(struct done *done)
 {
-	char name[LEASERUN_NAME_SIZE], key[LEASERUN_KEY_SIZE];
-	char when[SHOW_TIME_SIZE], ran[32];
-	const struct leaserun_entry *e;
-	size_t i;
+	const struct table table = {
+		.heads = { "NAME", "KEY", "DONE AT", "TOKEN", "BY", "HOST",
+		    "RAN" },
+		.columns = 7,
+		.rows = done->n,
+		.fill = fill_row,
+		.arg = done,
+	};
 
-	printf("%-20s  %-24s  %-24s  %-15s  %-20s  %-20s  %s\n", "NAME", "KEY",
-	    "DONE AT", "TOKEN", "BY", "HOST", "RAN");
-	for (i = 0; i < done->n; i++) {
-		e = &done->rows[i].entry;
-		duration_format(e->ran_ms < 0 ? 0 : e->ran_ms * NS_PER_MS, ran,
-		    sizeof(ran));
-		printf("%-20s  %-24s  %-24s  %-15" PRIu64 "  %-20s  %-20s  "
-		    "%s\n",
-		    decoded(done->rows[i].name, name, sizeof(name)),
-		    decoded(e->name, key, sizeof(key)),
-		    show_time(e->end_ms, when) ? when : "-", e->token,
-		    clean(e->label), clean(e->host), ran);
-	}
+	table_print(&table);
 }
 
 static json_t *

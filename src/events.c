@@ -104,7 +104,9 @@ put_other(json_t *o, const char *key, const struct report_event *event)
 	put_text(h, "label", other->label);
 	put_text(h, "host", other->host);
 	put_number(h, "pid", other->pid, other->pid > 0);
-	put_number(h, "token", (int64_t)other->token, other->token > 0);
+	/* Of one that is not recorded yet it is the last one's. */
+	put_number(h, "token", (int64_t)other->token, other->token > 0 &&
+	    other->owner[0] != '\0');
 	if (event->type != EVENT_TOOK_OVER) {
 		put_number(h, "held_for_ms", other->held_for_ms,
 		    other->held_for_ms >= 0);

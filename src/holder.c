@@ -19,13 +19,23 @@ holder_duration(int64_t ms, char *buf, size_t size)
 void
 holder_identify(const struct leaserun_entry *e, char *text, size_t size)
 {
-	if (e->state == LEASERUN_HOLDING)
+	char pid[32] = "";
+
+	if (e->pid > 0)
+		snprintf(pid, sizeof(pid), ", pid %" PRId64, e->pid);
+	if (e->state == LEASERUN_UNREADABLE)
+		snprintf(text, size, "somebody unknown (the record cannot be "
+		    "read)");
+	else if (e->owner[0] == '\0')
+		/* The token would be of the last one. */
+		snprintf(text, size, "somebody who is not recorded%s",
+		    e->state == LEASERUN_FREE ? "" : " yet");
+	else if (e->state == LEASERUN_HOLDING)
 		snprintf(text, size, "--min-hold of '%s' (token %" PRIu64 ")",
 		    e->label, e->token);
 	else
-		snprintf(text, size, "'%s' (host '%s', pid %" PRId64
-		    ", token %" PRIu64 ")", e->label, e->host, e->pid,
-		    e->token);
+		snprintf(text, size, "'%s' (host '%s'%s, token %" PRIu64 ")",
+		    e->label, e->host, pid, e->token);
 }
 
 void

@@ -7,7 +7,10 @@
 /* Whole seconds, or milliseconds below one; returns buf. */
 const char *holder_duration(int64_t ms, char *buf, size_t size);
 
-/* "'LABEL' (host 'HOST', pid N, token N)", which stays true for a while. */
+/*
+ * "'LABEL' (host 'HOST', pid N, token N)", which stays true for a while; or
+ * that the store does not tell.
+ */
 void	 holder_identify(const struct leaserun_entry *, char *text,
 	    size_t size);
 

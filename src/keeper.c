@@ -15,6 +15,7 @@
 
 #include "account.h"
 #include "giveback.h"
+#include "holder.h"
 #include "job.h"
 #include "keeper.h"
 #include "leave.h"
@@ -402,6 +403,7 @@ finish(struct keeper *k, int status)
 static int
 run_with_lease(struct keeper *k, const struct leaserun_grant *grant)
 {
+	char previous[256];
 	int status;
 
 	k->lease.token = grant->token;
@@ -411,10 +413,9 @@ run_with_lease(struct keeper *k, const struct leaserun_grant *grant)
 	if (grant->took_over) {
 		report_other(k->s->report, EVENT_TOOK_OVER,
 		    &grant->previous);
-		log_warning("'%s': took over from '%s' (host '%s', token %"
-		    PRIu64 "), which ended without releasing", k->s->shown,
-		    grant->previous.label, grant->previous.host,
-		    grant->previous.token);
+		holder_identify(&grant->previous, previous, sizeof(previous));
+		log_warning("'%s': took over from %s, which ended without "
+		    "releasing", k->s->shown, previous);
 	}
 	if ((status = start(k, grant)) != 0) {
 		status = exited_with(status);

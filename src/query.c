@@ -54,6 +54,22 @@ is_inner(const struct ask *q)
 	    strcmp(name, q->names[0]) != 0;
 }
 
+/* Why the token is not the holder's. */
+static void
+explain(const struct leaserun_entry *entry, char *text, size_t size)
+{
+	if (entry->token == 0 && entry->state == LEASERUN_FREE)
+		snprintf(text, size, "the store knows no lease of this name");
+	else if (entry->state == LEASERUN_FREE)
+		snprintf(text, size, "free, last token %" PRIu64,
+		    entry->token);
+	else if (entry->owner[0] == '\0')
+		snprintf(text, size, "held by somebody who is not recorded "
+		    "yet");
+	else
+		snprintf(text, size, "held with %" PRIu64, entry->token);
+}
+
 static int
 check(struct ask *q, const char *name)
 {
@@ -68,17 +84,12 @@ check(struct ask *q, const char *name)
 	    keep_entry, &entry);
 	if (result != LEASERUN_OK)
 		return ask_failed(q, result);
+	/* Of one that is not recorded yet the token is the last one's. */
 	if ((entry.state == LEASERUN_BUSY ||
-	    entry.state == LEASERUN_REVOKING) &&
+	    entry.state == LEASERUN_REVOKING) && entry.owner[0] != '\0' &&
 	    entry.token == q->conf.token)
 		return EXIT_OK;
-	if (entry.token == 0)
-		snprintf(found, sizeof(found), "the store knows no lease of "
-		    "this name");
-	else
-		snprintf(found, sizeof(found), "%s %" PRIu64,
-		    entry.state == LEASERUN_FREE ? "free, last token" :
-		    "held with", entry.token);
+	explain(&entry, found, sizeof(found));
 	log_warning("'%s': token %" PRIu64 " is not the holder's (%s)%s",
 	    q->names[0], q->conf.token, found, is_inner(q) ?
 	    "; LEASERUN_FENCE_TOKEN is of another lease, give --token" : "");

@@ -1,6 +1,6 @@
 /*
- * Prints what a store knows: a table with columns as wide as they need to be,
- * or JSON.  Must never let text from a store reach the terminal unescaped.
+ * Prints what a store knows, as a table or JSON.  Must never let text from a
+ * store reach the terminal unescaped.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -11,11 +11,12 @@
 
 #include "name.h"
 #include "show.h"
+#include "table.h"
 #include "timeutil.h"
 #include "util.h"
 
-#define COLUMNS		8
-#define CELL_SIZE	256
+#define COLUMNS		TABLE_COLUMNS
+#define CELL_SIZE	TABLE_CELL_SIZE
 
 struct show {
 	struct leaserun_entry *entries;
@@ -135,8 +136,10 @@ put_end(char *cell, const struct leaserun_entry *e)
 }
 
 static void
-fill_row(char cells[COLUMNS][CELL_SIZE], const struct leaserun_entry *e)
+fill_row(const void *arg, size_t row, char cells[COLUMNS][CELL_SIZE])
 {
+	const struct show *show = arg;
+	const struct leaserun_entry *e = &show->entries[row];
 	bool is_held = e->state != LEASERUN_FREE &&
 	    e->state != LEASERUN_UNREADABLE;
 	size_t i;
@@ -151,6 +154,8 @@ fill_row(char cells[COLUMNS][CELL_SIZE], const struct leaserun_entry *e)
 		    state_name(e->state), e->waiting);
 	if (is_held && e->label[0] != '\0')
 		text_copy(cells[2], CELL_SIZE, clean(e->label));
+	else if (is_held && e->owner[0] == '\0')
+		text_copy(cells[2], CELL_SIZE, "not recorded yet");
 	if (is_held && e->pid > 0)
 		snprintf(cells[3], CELL_SIZE, "%" PRId64, e->pid);
 	if (is_held)
@@ -162,52 +167,20 @@ fill_row(char cells[COLUMNS][CELL_SIZE], const struct leaserun_entry *e)
 	put_end(cells[7], e);
 }
 
-/* Columns of a terminal: bytes that do not continue a UTF-8 character. */
-static int
-width(const char *text)
-{
-	int n = 0;
-
-	for (; *text != '\0'; text++)
-		n += ((unsigned char)*text & 0xc0) != 0x80;
-	return n;
-}
-
-static void
-print_row(char cells[COLUMNS][CELL_SIZE], const int *widths)
-{
-	int i;
-
-	for (i = 0; i < COLUMNS - 1; i++)
-		printf("%s%*s", cells[i], widths[i] - width(cells[i]) + 2, "");
-	printf("%s\n", cells[COLUMNS - 1]);
-}
-
 void
 show_table(struct show *show)
 {
-	char cells[COLUMNS][CELL_SIZE] = { "NAME", "STATE", "HOLDER", "PID",
-	    "HELD FOR", "TOKEN", "EXPIRES IN", "LAST RUN" };
-	char head[COLUMNS][CELL_SIZE];
-	int widths[COLUMNS], i;
-	size_t row;
+	const struct table table = {
+		.heads = { "NAME", "STATE", "HOLDER", "PID", "HELD FOR",
+		    "TOKEN", "EXPIRES IN", "LAST RUN" },
+		.columns = COLUMNS,
+		.rows = show->n,
+		.fill = fill_row,
+		.arg = show,
+	};
 
 	sort(show);
-	memcpy(head, cells, sizeof(head));
-	for (i = 0; i < COLUMNS; i++)
-		widths[i] = width(head[i]);
-	for (row = 0; row < show->n; row++) {
-		fill_row(cells, &show->entries[row]);
-		for (i = 0; i < COLUMNS; i++) {
-			if (width(cells[i]) > widths[i])
-				widths[i] = width(cells[i]);
-		}
-	}
-	print_row(head, widths);
-	for (row = 0; row < show->n; row++) {
-		fill_row(cells, &show->entries[row]);
-		print_row(cells, widths);
-	}
+	table_print(&table);
 }
 
 bool

@@ -379,11 +379,15 @@ tree_hurry(enum tree_rank rank)
 {
 	struct sched_param param = { .sched_priority = (int)rank };
 	int policy = sched_getscheduler(0);
+	struct rlimit limit;
 
 	if (policy != SCHED_OTHER && policy != SCHED_BATCH &&
 	    policy != SCHED_IDLE)
 		return;		/* someone knows better */
-	if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param) ==
+	/* What uses up this limit of the job is signalled and killed. */
+	if (getrlimit(RLIMIT_RTTIME, &limit) == -1 ||
+	    limit.rlim_cur != RLIM_INFINITY ||
+	    sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param) ==
 	    -1)
 		setpriority(PRIO_PROCESS, 0, -20);
 }

@@ -542,6 +542,65 @@ without_daemons() {
 	assert_contains "$stdout" '"state": "free"'
 }
 
+# on_terminal COLUMNS ARG...: what leaserun shows on one that is so wide.
+on_terminal() {
+	script -qec "stty -onlcr cols $1; $(printf '%q ' "$LEASERUN" "${@:2}")" \
+	    typescript >/dev/null 3>&-
+	sed '/^Script [a-z]* on /d' typescript | tee shown
+}
+
+# fits COLUMNS: no line of `shown' is wider.
+fits() {
+	run awk -v n="$1" 'length() > n' shown
+	assert_equal "$output" ""
+}
+
+@test "status on a terminal: no line is wider than that, and nothing is cut" {
+	local label=web-frontend-03.eu-west-1.example.com long i
+
+	long=$(printf 'long-name-%.0s' {1..6})end
+	for i in $(seq 40); do
+		run_tool 7 run "job-$i" -- sh -c 'exit 7'
+	done
+	run_tool 7 run 日本語 -- sh -c 'exit 7'
+	on_terminal 80 status
+	fits 80
+	# What is empty in every row is left out.
+	assert_matches "$(head -n 1 shown)" '^NAME +STATE +TOKEN +LAST RUN$'
+	assert_equal "$(grep -c '^job-[0-9]*  *free  *[0-9]*  exit 7 ' shown)" 40
+	# A character that takes two columns is counted as two.
+	assert_equal "$(grep -o '^日本語 *' shown)" "日本語  "
+	on_terminal 200 status
+	assert_matches "$(head -n 1 shown)" 'HOLDER +PID +.*EXPIRES IN +LAST RUN'
+	bg "$LEASERUN" run --owner "$label" "$long" -- sh -c \
+	    'echo "$LEASERUN_FENCE_TOKEN" >token
+	    while [ ! -e over ]; do sleep 0.02; done'
+	wait_until 10 test -s token
+	on_terminal 80 status "$long" job-1
+	fits 80
+	assert_matches "$(cat shown)" "^job-1  free
+    token [0-9]+, last run exit 7 .* ago, ran [0-9a-z]+
+$long  held
+    holder $label, pid $!, held for [0-9a-z]+,
+    token $(cat token)\$"
+	# Elsewhere than on a terminal, always the same columns.
+	run_tool 0 status "$long"
+	assert_matches "$(cat stdout)" "^NAME .* EXPIRES IN  LAST RUN
+$long  held +$label +$! .* $(cat token) +- +-\$"
+	touch over
+	assert_ends 0 "$!"
+}
+
+@test "status --once on a terminal" {
+	run_tool 0 run --once "$(printf 'long-key-%.0s' {1..7})" job true
+	on_terminal 80 status --once
+	fits 80
+	assert_matches "$(cat shown)" "^job  long-key-.*
+    done at .*Z, token [0-9]+, by .*,[[:space:]]+host .*,[[:space:]]+ran [0-9a-z]+\$"
+	on_terminal 200 status --once
+	assert_matches "$(head -n 1 shown)" '^NAME +KEY +DONE AT +TOKEN +BY'
+}
+
 @test "status asks the store of each name" {
 	mkdir a b
 	cat >leaserun.conf <<-E

@@ -610,6 +610,14 @@ both_frozen() {
 	assert_taken_over 79
 }
 
+@test "store spins in a renewal, on the only processor: the same" {
+	taskset -cp "$(taskset -cp $BASHPID | grep -oE '[0-9]+' | tail -n 1)" \
+	    $BASHPID
+	first_runs
+	script renew spin
+	assert_taken_over 79
+}
+
 @test "store hangs in a renewal when the command ends: its status" {
 	first -- ticks=60 exit=9
 	script renew hang

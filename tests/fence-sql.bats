@@ -311,6 +311,29 @@ by_column() {
 	assert_equal "$(balance)" 30
 }
 
+# The first lines of job.sql in leaserun-fencing(7), and what follows them.
+job_sql() {
+	sed -n '/^\\eif :{?token}$/,/^\\eendif$/ s/\\e/\\/p
+	    /^DO \$\$ BEGIN RAISE/p' "$srcdir/man/leaserun-fencing.7"
+	echo "SELECT fence.require('account', :token); SELECT 'written';"
+}
+
+@test "a job that is started by hand is told that there is no token" {
+	job_sql >job.sql
+	assert_equal "$(wc -l <job.sql)" 5
+	run writer -f job.sql
+	assert_equal "$status" 3
+	assert_contains "$output" "no token, see psql -v"
+	assert_lacks "$output" "syntax error"
+	assert_equal "$(writer -v token=33 -f job.sql | tail -n 1)" written
+	# As the manual page has it, in a shell that has none.
+	status=0
+	sh -c "$(sed -n "/^    'psql -v ON_ERROR/ s/^    '\(.*\)'/\1/p" \
+	    "$srcdir/man/leaserun-fencing.7")" 2>said || status=$?
+	[ "$status" -ne 0 ]
+	assert_contains "$(cat said)" LEASERUN_FENCE_TOKEN
+}
+
 @test "the WHERE form: the lower token waits for the higher, and does nothing" {
 	local set='UPDATE account SET balance = balance + 10, last_token ='
 

@@ -109,6 +109,110 @@ as_nobody() {
 	[ ! -e ran ]
 }
 
+# nameless [OPTION]...: a run of job that is stopped between lock and record,
+# $taker.
+nameless() {
+	ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 bg strace -qq -o trace \
+	    -P "$PWD/state/job.token" -e trace=pread64 \
+	    -e inject=pread64:signal=STOP:when=1 \
+	    "$LEASERUN" run "$@" --owner taker job -- sh -c \
+	    ': >up; while [ ! -e over ]; do sleep 0.02; done' 2>err
+	taker=$!
+	wait_until 20 grep -q 'stopped by' trace
+}
+
+# Lets it go on.
+record() {
+	run_tool 78 revoke --force job
+	kill -CONT "$(grep -o 'held by [0-9]*' <<<"$stderr" | cut -d' ' -f3)"
+	wait_until 20 test -e up
+}
+
+@test "who is not recorded yet has no name, and not the last one's token" {
+	local last unknown="held by somebody who is not recorded yet"
+
+	last=$(token)
+	nameless
+	run_tool 75 run -v --events e job -- touch ran
+	assert_contains "$stderr" "'job': $unknown"
+	assert_lacks "$stderr" "''"
+	run_tool 0 status job
+	assert_matches "$stdout" "job +held +not recorded yet +- +- "
+	run_tool 0 status --json job
+	assert_equal "$(jq -c '.[0] | [.state, .owner, .label, .host, .pid,
+	    .acquired_at, .renewed_at, .held_for_ms]' stdout)" \
+	    '["held",null,null,null,null,null,null,null]'
+	run_tool 75 check --token "$last" job
+	assert_contains "$stderr" "$unknown"
+	run_tool 69 revoke --connect-timeout 200ms job
+	assert_contains "$stderr" "try again"
+	run_tool 69 revoke --connect-timeout 200ms --token "$last" job
+	assert_equal "$(jq -c 'select(.event == "busy").holder' e)" \
+	    "$(jq -nc '{label: null, host: null, pid: null, token: null,
+	    held_for_ms: null, expires_in_ms: null}')"
+	record
+	run_tool 0 check --token $((last + 1)) job
+	: >over
+	assert_ends 0 "$taker"
+	[ ! -e ran ]
+}
+
+@test "a request to end waits until it is known for whom it is" {
+	token
+	nameless -r 100ms -g 100ms
+	bg "$LEASERUN" revoke --connect-timeout 60s job >answer 2>&1
+	asker=$!
+	wait_until 20 eval '[ "$(awk "/^voluntary/ { print \$2 }" \
+	    "/proc/$asker/status")" -gt 9 ]'
+	assert_equal "$(cat answer)" ""
+	record
+	assert_ends 0 "$asker"
+	assert_contains "$(cat answer)" "asked the holder of token"
+	assert_ends 79 "$taker"
+}
+
+@test "who waits is told of the holder once it is recorded, and of the next" {
+	local -a busy=(jq -rs
+	    'map(select(.event == "busy").holder.label) | join(" ")')
+	local first second third
+
+	token
+	nameless
+	first=$taker
+	bg "$LEASERUN" run -v -w 60s --owner second --events b job -- sh -c \
+	    ': >next; while [ ! -e enough ]; do sleep 0.02; done' 2>said
+	second=$!
+	wait_until 20 file_has said "not recorded yet"
+	record
+	wait_until 30 file_has said "held by 'taker'"
+	bg "$LEASERUN" run -w 60s --owner third --events c job -- true
+	third=$!
+	wait_until 20 grep -qs busy c
+	wait_until 20 eval '[ "$("$LEASERUN" status --json job |
+	    jq ".[0].waiting")" = 2 ]'
+	: >over
+	assert_ends 0 "$first"
+	wait_until 20 test -e next
+	wait_until 30 grep -q '"label":"second"' c
+	: >enough
+	assert_ends 0 "$second"
+	assert_ends 0 "$third"
+	assert_equal "$("${busy[@]}" b)" " taker"
+	assert_equal "$("${busy[@]}" c)" "taker second"
+}
+
+@test "a holder whose record cannot be read is told as that" {
+	hold job
+	for at in 40 4136; do
+		printf 'noise' | dd of=state/job.token bs=1 seek=$at \
+		    conv=notrunc status=none
+	done
+	run_tool 75 run -v job true
+	assert_contains "$stderr" "held by somebody unknown (the record cannot"
+	touch over
+	wait_until 20 is_gone "$holder"
+}
+
 @test "a daemon left behind on purpose does not keep the lock" {
 	run_tool 0 run --leftovers leave job -- sh -c \
 	    'setsid sleep 1000 & echo $! >daemon'

@@ -13,8 +13,8 @@ allowed() {
 	src/run.[ch]) echo "$all run.h guard.h keeper.h leave.h link.h" \
 	    "notify.h proc.h report.h signals.h store.h tree.h" ;;
 	src/keeper.[ch]) echo "$all $abi account.h giveback.h keeper.h" \
-	    "guard.h job.h leave.h loss.h notify.h plugin.h report.h signals.h" \
-	    "store.h storehost.h tree.h" ;;
+	    "guard.h holder.h job.h leave.h loss.h notify.h plugin.h report.h" \
+	    "signals.h store.h storehost.h tree.h" ;;
 	src/giveback.[ch]) echo "$all $abi account.h giveback.h keeper.h" \
 	    "loss.h report.h signals.h store.h" ;;
 	src/job.[ch]) echo "$all job.h keeper.h leave.h link.h notify.h" \
@@ -33,7 +33,9 @@ allowed() {
 	src/link.[ch]) echo "link.h" ;;
 	src/ask.[ch] | src/query.[ch]) echo "$all $abi ask.h plugin.h query.h" ;;
 	src/status.c) echo "$all ask.h done.h query.h show.h" ;;
-	src/show.[ch] | src/done.[ch]) echo "$all $abi done.h show.h" ;;
+	src/show.[ch] | src/done.[ch]) echo "$all $abi done.h show.h" \
+	    "table.h" ;;
+	src/table.[ch]) echo "table.h" ;;
 	src/fence.[ch]) echo "$all fence.h fencefile.h leave.h passthru.h" \
 	    "record.h" ;;
 	src/fencefile.[ch]) echo "$all fencefile.h ../backends/filedir.h" ;;

@@ -709,6 +709,11 @@ test_keys(void)
 	    conf.ttl == 40 * S && conf.grace == S, "lines of DOS");
 	ok(run_file("ttl = 40 // c\n// c\n/* c\n */ grace /* c */ = # c\n 1s",
 	    "j") == 0 && conf.ttl == 40 * S && conf.grace == S, "comments");
+	ok(run_file("\xef\xbb\xbfttl = 9\r\nowner = \"a\xc2\xa0\"\r\n# \xc2"
+	    "\xa0\r\n", "j") == 0 && conf.ttl == 9 * S &&
+	    strcmp(conf.owner, "a\xc2\xa0") == 0,
+	    "a byte order mark, and lines from elsewhere");
+	ok(run_file("\xef\xbb\xbf", "j") == 0, "nothing but the mark");
 	ok(run_file("backend = \"x:#a//b/*c\" # 'x\n", "j") == 0 &&
 	    strcmp(conf.backend, "x:#a//b/*c") == 0, "none in quotes");
 }
@@ -774,6 +779,11 @@ static const struct broken {
 	{ "conflict-exit-code = 256\n", ":1: ", "0 to 255" },
 	{ "{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{\n", ":1: ", "" },
 	{ "\xff\xfe\x80\n", ":1: ", "" },
+	{ "\nttl\xc2\xa0= 5\n", ":2: ", "U+00A0, a no-break space" },
+	{ "ttl = 5\n\xe2\x80\x8bwait = 5\n", ":2: ", "U+200B" },
+	{ "ttl = 5\n\xef\xbb\xbfwait = 5\n", ":2: ", "a byte order mark" },
+	{ "\xef\xbb\xbf\xef\xbb\xbfttl = 5\n", ":1: ", "U+FEFF" },
+	{ "\xef\xbb\xbfttl = x\n", ":1: ttl: 'x'", "" },
 };
 
 static void
@@ -1080,7 +1090,7 @@ main(void)
 {
 	bool root = geteuid() == 0;
 
-	plan((int)COUNT(values) + 8 + 7 + 20 + 6 + 15 + 13 + 6 + 11 + 11 + 8 +
+	plan((int)COUNT(values) + 8 + 7 + 20 + 6 + 15 + 13 + 6 + 11 + 11 + 10 +
 	    12 + (int)COUNT(broken) + 1 + 18 + (int)COUNT(rights) + 8 +
 	    (root ? 5 : 0) + (int)COUNT(scopes) + 1 +
 	    (int)COUNT(whose) + 1 + 3 + 6 + 12 + 2 * (int)COUNT(known) + 6);

@@ -459,6 +459,19 @@ scheduled() {
 	assert_ends 143 "$first"
 }
 
+@test "a limit to real-time processes is not used up by ours" {
+	nice -n -20 true 2>refused
+	[ ! -s refused ] || return 0
+	bg prlimit --rttime=200000 "$LEASERUN" run "${FAKE[@]}" -t 60s job -- \
+	    "$PROBE" out every=100 2>first
+	first=$!
+	wait_until 10 ticking 1
+	wait_until 10 scheduled "$first" "-20 0 0"
+	wait_until 10 scheduled "$(guard "$first")" "-20 0 0"
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+}
+
 @test "a real-time priority that we came with is not lowered" {
 	chrt -f 7 true || return 0
 	bg chrt -f 7 "$LEASERUN" run "${FAKE[@]}" -t 60s job -- \

@@ -1,0 +1,68 @@
+/*
+ * Getting a lease that somebody else may have, and saying who that is.  Must
+ * never decide by what it says: only the lock tells who has the lease.
+ */
+#include <string.h>
+
+#include "filelook.h"
+#include "fileonce.h"
+#include "filewait.h"
+
+/* Says who has it, once for each holder; false: do not wait. */
+static bool
+tell_holder(const struct filewait *w)
+{
+	const struct leaserun_host *host = w->dir->host;
+	struct filetold *told = w->told;
+	struct leaserun_entry entry;
+	struct fileinfo info;
+
+	if (filelook(w->dir, w->dirfd, w->request->name, &info, &entry) !=
+	    LEASERUN_OK)
+		host->debug(host, "cannot tell who holds '%s'",
+		    w->request->name);
+	if (told->any && strcmp(told->owner, entry.owner) == 0)
+		return told->go_on;
+	told->any = true;
+	memcpy(told->owner, entry.owner, sizeof(told->owner));
+	told->go_on = host->holder(host, &entry);
+	return told->go_on;
+}
+
+/* Whoever waits for long is told of the next holder, too. */
+static bool
+look_again(void *arg)
+{
+	return tell_holder(arg);
+}
+
+enum leaserun_result
+filewait_lock(struct filewait *w)
+{
+	enum leaserun_result result = LEASERUN_HELD;
+
+	if (!filelock_is_queued(w->lock))
+		result = filelock_take(w->lock);
+	while (result == LEASERUN_HELD) {
+		if (fileonce_look(w->dir, w->dirfd, w->request) ==
+		    LEASERUN_DONE)
+			return LEASERUN_DONE;
+		if (!tell_holder(w) || !w->request->wait ||
+		    w->dir->host->now() >= w->deadline)
+			break;
+		result = filelock_wait(w->lock, w->deadline, look_again, w);
+	}
+	return result;
+}
+
+enum leaserun_result
+filewait_hold(const struct filewait *w, int64_t until)
+{
+	const struct leaserun_host *host = w->dir->host;
+
+	filelock_drop(w->lock);
+	if (!tell_holder(w) || !w->request->wait || host->now() >= w->deadline)
+		return LEASERUN_HELD;
+	return host->wait(host, NULL, 0, until < w->deadline ? until :
+	    w->deadline);
+}
