@@ -840,8 +840,10 @@ spoilt_while_releasing() {
 	script acquire slow-answer 1200 once
 	first -- ticks=3
 	assert_ends 0 "$first"
-	assert_equal "$(awk '$2 ~ /^re(new|lease)$/ { print $2; exit }' \
-	    "$STORE/log")" renew
+	awk '$2 == "renew" && $5 == "ok" { print $1, $2 }' "$STORE/log" >order
+	awk '$1 == "start" { print $3, $1 }' out >>order
+	assert_equal "$(sort -n order | awk '{ print $2 }' | head -n 2 |
+	    paste -sd ' ')" "renew start"
 	assert_equal "$(lines tick)" 3
 }
 
