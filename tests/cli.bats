@@ -254,12 +254,17 @@ hold() {
 }
 
 @test "the command gets its environment, replaced and not added" {
-	export LEASERUN_FENCE_TOKEN=7 LEASERUN_NAME=old LEASERUN_CHAIN=x:1
+	local name
+
+	export LEASERUN_FENCE_TOKEN=7 LEASERUN_NAME=old LEASERUN_CHAIN=x:1 \
+	    LEASERUN_OWNER=old LEASERUN_TTL=7 LEASERUN_RUN_ID=old TOK=7
 	run_tool 0 run --ttl 90s --owner 'web 03' --token-env TOK 'a/b c' env
-	assert_equal "$(grep -c '^LEASERUN_NAME=' <<<"$stdout")" 1
+	for name in LEASERUN_{NAME,FENCE_TOKEN,OWNER,TTL,RUN_ID,CHAIN} TOK \
+	    LEASERUN_BACKEND; do
+		assert_equal "$name $(grep -c "^$name=" <<<"$stdout")" "$name 1"
+	done
 	assert_contains "$stdout" 'LEASERUN_NAME=a/b c'
 	assert_matches "$stdout" 'LEASERUN_FENCE_TOKEN=[1-9][0-9]{12}'
-	assert_equal "$(grep -c '^LEASERUN_FENCE_TOKEN=' <<<"$stdout")" 1
 	assert_matches "$stdout" 'TOK=[1-9][0-9]{12}'
 	assert_contains "$stdout" 'LEASERUN_OWNER=web 03'
 	assert_contains "$stdout" 'LEASERUN_TTL=90'
