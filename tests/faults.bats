@@ -716,6 +716,15 @@ both_frozen() {
 	[ "$(lines term)" -ge 4 ]
 }
 
+@test "abort in a renewal: the signal is not one for the job" {
+	first_runs
+	script renew abort
+	assert_ends 134 "$first"
+	unscript renew
+	assert_taken_over 134
+	[ "$(lines term)" -ge 4 ]
+}
+
 @test "crash in a release: the job was gone before" {
 	script release crash once
 	first -- ticks=2
@@ -826,6 +835,17 @@ spoilt_while_releasing() {
 	wait_until 20 calls_reach renew first ok 5
 	kill -TERM "$first"
 	assert_ends 0 "$first"
+}
+
+@test "no answers: three whole attempts at least before the job is ended" {
+	first -t 5s -- cleanup=1
+	wait_until 10 ticking 1
+	script renew hang-interruptible
+	assert_ends 79 "$first"
+	awk '$2 == "renew" && $5 == "unavailable" { print $1, $5 }' \
+	    "$STORE/log" >order
+	awk '$1 == "term" { print $3, $1 }' out >>order
+	[ "$(sort -n order | sed '/term/,$ d' | wc -l)" -ge 3 ]
 }
 
 @test "late grant: nothing is run under a lease that is over" {
