@@ -717,12 +717,18 @@ both_frozen() {
 }
 
 @test "abort in a renewal: the signal is not one for the job" {
-	first_runs
+	bg "$LEASERUN" run "${FAKE[@]}" job -- bash -c '
+		trap "echo abort >>got" ABRT
+		trap "echo term >>got; exit" TERM
+		echo >up
+		while :; do sleep 0.05; done'
+	first=$!
+	wait_until 10 test -e up
 	script renew abort
 	assert_ends 134 "$first"
-	unscript renew
-	assert_taken_over 134
-	[ "$(lines term)" -ge 4 ]
+	wait_until 20 test -s got
+	wait_until 20 all_gone
+	assert_equal "$(cat got)" term
 }
 
 @test "crash in a release: the job was gone before" {
