@@ -865,8 +865,9 @@ spoilt_while_releasing() {
 }
 
 @test "late grant: renewed before the command is started" {
-	script acquire slow-answer 1200 once
-	first -- ticks=3
+	script acquire slow-answer 3200 once
+	script renew slow 250 once
+	first -t 5s -r 1500ms -- ticks=3
 	assert_ends 0 "$first"
 	awk '$2 == "renew" && $5 == "ok" { print $1, $2 }' "$STORE/log" >order
 	awk '$1 == "start" { print $3, $1 }' out >>order

@@ -173,7 +173,7 @@ record() {
 
 @test "who waits is told of the holder once it is recorded, and of the next" {
 	local -a busy=(jq -rs
-	    'map(select(.event == "busy").holder.label) | join(" ")')
+	    'map(select(.event == "busy").holder.label // empty) | join(" ")')
 	local first second third
 
 	token
@@ -197,7 +197,8 @@ record() {
 	: >enough
 	assert_ends 0 "$second"
 	assert_ends 0 "$third"
-	assert_equal "$("${busy[@]}" b)" " taker"
+	assert_equal "$(jq -s '.[0].holder.label' b)" null
+	assert_equal "$("${busy[@]}" b)" taker
 	assert_equal "$("${busy[@]}" c)" "taker second"
 }
 
