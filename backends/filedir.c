@@ -236,6 +236,20 @@ dir_check(const struct filedir *dir, int fd, const struct stat *link,
 	return LEASERUN_OK;
 }
 
+/* Nobody has chosen it, and a user of a service has no home. */
+static enum leaserun_result
+no_default(const struct filedir *dir, int error)
+{
+	enum leaserun_result result;
+
+	result = filedir_fail(dir, "make directory", NULL, error);
+	if (*advice(error) == '\0')
+		dir->host->error(dir->host, "cannot make directory '%s': %s; "
+		    "name another one with --backend file:DIRECTORY", dir->path,
+		    strerror(error));
+	return result;
+}
+
 enum leaserun_result
 filedir_open(const struct filedir *dir, enum filedir_use use, int *out)
 {
@@ -250,7 +264,7 @@ filedir_open(const struct filedir *dir, enum filedir_use use, int *out)
 		if (use != FILEDIR_MAKE)
 			return LEASERUN_OK;
 		if (filedir_make(dir->path, true) == -1)
-			return filedir_fail(dir, "make directory", NULL, errno);
+			return no_default(dir, errno);
 		found = lstat(dir->path, &link) == 0;
 	}
 	if (!found ||

@@ -166,6 +166,7 @@ start_killing(struct guard *g, enum end_reason reason)
 	if (g->state == KILLING)
 		return;
 	g->state = KILLING;
+	tree_hurry(TREE_GUARD);
 	/* Does not block; a round through a large job may take long. */
 	tell(g, LINK_ENDING, SIGKILL, g->reason, 0, 0);
 	kill_spell(g);
@@ -189,6 +190,7 @@ start_ending(struct guard *g, enum end_reason reason)
 	}
 	g->state = ENDING;
 	g->kill_time = limit;
+	tree_hurry(TREE_GUARD);
 	reap(g);	/* a walk is long where many are over */
 	tree_signal(SIGTERM, true);
 	tell(g, LINK_ENDING, SIGTERM, g->reason, 0, 0);
@@ -269,8 +271,7 @@ arm_timer(struct guard *g)
 	case KILLING:
 		at = g->retry_at;
 		break;
-	case WAITING:
-	case DONE:
+	default:	/* nothing is due */
 		break;
 	}
 	timer_arm(g->timer, at);
@@ -286,11 +287,10 @@ check_exec(struct guard *g)
 		return;
 	close(g->exec_fd);
 	g->exec_fd = -1;
-	if (error != 0) {
+	if (error != 0)
 		fail(g, error, FAILED_EXEC);
-		return;
-	}
-	tell(g, LINK_STARTED, 0, 0, g->pid, 0);
+	else if (g->job->tell_started)	/* or the keeper wakes for nothing */
+		tell(g, LINK_STARTED, 0, 0, g->pid, 0);
 	if (g->state == STARTING)
 		g->state = RUNNING;
 }
@@ -359,7 +359,8 @@ on_start(struct guard *g, const struct link_msg *msg, int hold_fd)
 		return;
 	}
 	g->pid = g->command;
-	tree_hurry(TREE_GUARD);
+	if (g->expires)
+		tree_hurry(TREE_GUARD);
 	/*
 	 * The command has the keeper's group; we leave it, and the session as
 	 * well: with a parent in it the kernel would let a key stop a job that
@@ -456,9 +457,8 @@ wait_for_events(struct guard *g)
 static bool
 is_over(const struct guard *g)
 {
-	if (g->state == DONE)
-		return g->link == -1 || !g->job->leave_leftovers;
-	return g->state == WAITING && g->link == -1;
+	return g->link == -1 ? g->state == DONE || g->state == WAITING :
+	    g->state == DONE && !g->job->leave_leftovers;
 }
 
 int

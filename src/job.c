@@ -85,6 +85,7 @@ take_over(struct job *j, const char *why)
 		return;
 	j->is_taken_over = true;
 	j->check_guard_at = TIME_NEVER;
+	tree_hurry(TREE_KEEPER);
 	if (!signals_guard_ended())
 		signals_kill_guard();
 	if (now_ns() >= j->kill_at)

@@ -355,7 +355,8 @@ start(struct keeper *k, const struct leaserun_grant *grant)
 	k->job.started_at = now_ns();
 	k->job.is_started = signals_start(&msg, grant->hold_fd);
 	if (k->job.is_started) {
-		tree_hurry(TREE_KEEPER);
+		if (k->ttl != 0)
+			tree_hurry(TREE_KEEPER);
 		return 0;
 	}
 	if (signals_cancelled())

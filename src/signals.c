@@ -182,6 +182,7 @@ kill_orphans(struct tree_survivor *survivor)
 	int64_t rest_at = time_add(now, KILL_SPELL);
 	int empty = 0;
 
+	tree_hurry(TREE_KEEPER);
 	do {
 		tree_spare_zombie(own.exempt, own.guard);
 		/* A guard that was stopped has left all its dead to us. */

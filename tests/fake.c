@@ -53,6 +53,7 @@ enum verb {
 	/* Instead of the call. */
 	ANSWER,
 	CRASH,
+	ABORT,
 	EXIT,
 	HANG,
 	HANG_INTERRUPTIBLE,
@@ -87,6 +88,7 @@ static const struct word {
 	{ "misconfigured", ANSWER, LEASERUN_MISCONFIGURED },
 
 	{ "crash", CRASH, 0 },
+	{ "abort", ABORT, 0 },
 	{ "exit", EXIT, 0 },			/* N */
 	{ "hang", HANG, 0 },			/* for ever, like a resolver */
 	{ "hang-interruptible", HANG_INTERRUPTIBLE, 0 },
@@ -536,6 +538,8 @@ script_before(const struct call *c)
 	case CRASH:
 		crash();
 		break;
+	case ABORT:
+		abort();
 	case EXIT:
 		exit((int)c->number);
 	case HANG:

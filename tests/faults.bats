@@ -546,6 +546,8 @@ both_frozen() {
 	    "$PROBE" out ticks=1
 	[ -n "$stderr" ]
 	assert_equal "$(lines start)" 0
+	# At most every 50 ms, and less and less often.
+	[ "$(wc -l <"$STORE/log")" -le 20 ]
 	run_tool 69 run "${FAKE[@]}" --connect-timeout 300ms --wait 20s job -- \
 	    "$PROBE" out ticks=1
 	assert_equal "$(lines start)" 0
@@ -717,6 +719,21 @@ both_frozen() {
 	[ "$(lines term)" -ge 4 ]
 }
 
+@test "abort in a renewal: the signal is not one for the job" {
+	bg "$LEASERUN" run "${FAKE[@]}" job -- bash -c '
+		trap "echo abort >>got" ABRT
+		trap "echo term >>got; exit" TERM
+		echo >up
+		while :; do sleep 0.05; done'
+	first=$!
+	wait_until 10 test -e up
+	script renew abort
+	assert_ends 134 "$first"
+	wait_until 20 test -s got
+	wait_until 20 all_gone
+	assert_equal "$(cat got)" term
+}
+
 @test "crash in a release: the job was gone before" {
 	script release crash once
 	first -- ticks=2
@@ -829,6 +846,17 @@ spoilt_while_releasing() {
 	assert_ends 0 "$first"
 }
 
+@test "no answers: three whole attempts at least before the job is ended" {
+	first -t 5s -- cleanup=1
+	wait_until 10 ticking 1
+	script renew hang-interruptible
+	assert_ends 79 "$first"
+	awk '$2 == "renew" && $5 == "unavailable" { print $1, $5 }' \
+	    "$STORE/log" >order
+	awk '$1 == "term" { print $3, $1 }' out >>order
+	[ "$(sort -n order | sed '/term/,$ d' | wc -l)" -ge 3 ]
+}
+
 @test "late grant: nothing is run under a lease that is over" {
 	script acquire slow-answer 2200 once
 	first -- ticks=3
@@ -840,11 +868,14 @@ spoilt_while_releasing() {
 }
 
 @test "late grant: renewed before the command is started" {
-	script acquire slow-answer 1200 once
-	first -- ticks=3
+	script acquire slow-answer 3200 once
+	script renew slow 250 once
+	first -t 5s -r 1500ms -- ticks=3
 	assert_ends 0 "$first"
-	assert_equal "$(awk '$2 ~ /^re(new|lease)$/ { print $2; exit }' \
-	    "$STORE/log")" renew
+	awk '$2 == "renew" && $5 == "ok" { print $1, $2 }' "$STORE/log" >order
+	awk '$1 == "start" { print $3, $1 }' out >>order
+	assert_equal "$(sort -n order | awk '{ print $2 }' | head -n 2 |
+	    paste -sd ' ')" "renew start"
 	assert_equal "$(lines tick)" 3
 }
 

@@ -173,7 +173,7 @@ record() {
 
 @test "who waits is told of the holder once it is recorded, and of the next" {
 	local -a busy=(jq -rs
-	    'map(select(.event == "busy").holder.label) | join(" ")')
+	    'map(select(.event == "busy").holder.label // empty) | join(" ")')
 	local first second third
 
 	token
@@ -197,7 +197,8 @@ record() {
 	: >enough
 	assert_ends 0 "$second"
 	assert_ends 0 "$third"
-	assert_equal "$("${busy[@]}" b)" " taker"
+	assert_equal "$(jq -s '.[0].holder.label' b)" null
+	assert_equal "$("${busy[@]}" b)" taker
 	assert_equal "$("${busy[@]}" c)" "taker second"
 }
 
@@ -437,6 +438,12 @@ doctor_of() {
 	assert_equal "$status" 0
 	assert_equal "$(stat -c %a "$open/home/.local/state/leaserun")" 700
 	[ -e "$open/home/.local/state/leaserun/job.lock" ]
+	rm -r "${open:?}/home"
+	as_nobody run job true
+	assert_equal "$status" 77
+	assert_contains "$(cat err)" \
+	    "make directory '$open/home/.local/state/leaserun': Permission"
+	assert_contains "$(cat err)" "--backend file:DIRECTORY"
 }
 
 @test "the queue: waiters come before newcomers" {
@@ -454,6 +461,30 @@ doctor_of() {
 	done
 	assert_ends 0 "$waiter"
 	[ -e waited ]
+}
+
+@test "the queue: a newcomer does not take what a waiter is about to get" {
+	local pid helper=
+
+	hold job
+	bg "$LEASERUN" run --wait 60s job -- touch waited
+	waiter=$!
+	wait_until 20 eval '"$LEASERUN" status --json job |
+	    grep -q "\"waiting\": 1"'
+	for pid in $(cat "/proc/$waiter/task/$waiter/children"); do
+		[ "$(cat "/proc/$pid/comm")" != leaserun ] || helper=$pid
+	done
+	# It is woken and does not get its turn.
+	kill -STOP "$helper"
+	wait_until 20 grep -q '^State:.T' "/proc/$helper/status"
+	touch over
+	assert_ends 0 "$holder"
+	run_tool 75 run job -- touch stolen
+	run_tool 75 run -v --wait 200ms job -- touch stolen
+	assert_contains "$stderr" "held by somebody who is not recorded"
+	kill -CONT "$helper"
+	assert_ends 0 "$waiter"
+	[ -e waited ] && [ ! -e stolen ]
 }
 
 @test "status counts those that wait, for each name alone" {
@@ -530,6 +561,42 @@ doctor_of() {
 	wait_until 10 "$LEASERUN" run job -- sh -c \
 	    'echo "$LEASERUN_FENCE_TOKEN" >>issued'
 	sort -n -u issued | cmp - issued
+}
+
+# rebooted SECONDS ARG...: leaserun in another boot, so long after its begin.
+rebooted() {
+	local offset
+
+	offset=$(awk -v at="$1" '{ printf "%.0f", at - $1 }' /proc/uptime)
+	shift
+	unshare --mount --time --fork --boottime "$offset" sh -c \
+	    'mount --bind boot /proc/sys/kernel/random/boot_id && exec "$@"' \
+	    sh "$LEASERUN" "$@"
+}
+
+@test "a reboot: --min-hold goes on, tokens grow, and a killed run is told of" {
+	local status=0 before pids seconds
+
+	echo 01234567-89ab-cdef-0123-456789abcdef >boot
+	run_tool 0 run --min-hold 1h kept true
+	run_tool 0 run --min-hold 1s over true
+	before=$(token)
+	hold job
+	mapfile -t pids < <(test_processes)
+	kill -KILL "${pids[@]}"
+	# The clock of a lease begins anew, and may be anywhere then.
+	for seconds in 60 10000000; do
+		rebooted $seconds run kept -- touch ran || status=$?
+		assert_equal "$status" 75
+	done
+	rebooted 60 status kept | grep -q ' min-hold '
+	wait_until 20 rebooted 60 run over true
+	rebooted 60 run -v job -- sh -c 'echo "$LEASERUN_FENCE_TOKEN" >after' 2>err
+	file_has err "took over from '$(hostname)'"
+	file_has err "which ended without releasing"
+	[ "$(cat after)" -gt "$(cat token)" ] && [ "$(cat token)" -gt "$before" ]
+	run_tool 75 run kept true
+	[ ! -e ran ]
 }
 
 @test "fs.protected_regular in a sticky directory" {

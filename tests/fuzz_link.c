@@ -41,7 +41,7 @@ send_raw(int fd, const uint8_t *data, size_t size, unsigned int nfds)
 }
 
 static bool
-receive(int fd, bool from_guard)
+receive(int fd, bool from_guard, size_t sent)
 {
 	struct link_msg msg;
 	enum link_event event;
@@ -55,6 +55,7 @@ receive(int fd, bool from_guard)
 		close(passed);
 	if (event != LINK_GOT)
 		return false;
+	fuzz_check(sent == sizeof(msg));
 	fuzz_check(msg.version == LINK_VERSION);
 	fuzz_check((msg.type >= LINK_STARTED) == from_guard);
 	if (msg.type == LINK_SIGNAL || msg.type == LINK_STOPPED)
@@ -78,8 +79,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_check(link_pair(fds) == 0);
 	send_raw(fds[0], f.data, f.size, nfds);
 	send_raw(fds[0], f.data, f.size, nfds);
-	by_keeper = receive(fds[1], true);
-	by_guard = receive(fds[1], false);
+	by_keeper = receive(fds[1], true, f.size);
+	by_guard = receive(fds[1], false, f.size);
 	fuzz_check(!by_keeper || !by_guard);
 	next = dup(fds[0]);
 	fuzz_check(next == fds[1] + 1 || next < fds[1]);

@@ -1,4 +1,5 @@
-# The script of contrib/shell, in the shells that are /bin/sh somewhere.
+# The script of contrib/shell, in the shells that are /bin/sh somewhere; and what
+# contrib/quickstart shows.
 
 load helpers
 
@@ -125,4 +126,34 @@ temporary_files() {
 			run_tool 0 run nightly-report true
 		done
 	done
+}
+
+# quickstart RC: with the program that is built already, by a make that ends so.
+quickstart() {
+	mkdir -p bin top/{.ci,backends,man,src,tests}
+	touch top/{.clang-format,.gitignore,COPYING,Makefile.am,README,configure.ac}
+	cp -r "$srcdir/contrib" top
+	printf '#!/bin/sh\necho : >configure; chmod +x configure\n' >bin/autoreconf
+	printf '#!/bin/sh\nmkdir src; ln -s "%s" src; exit %d\n' "$LEASERUN" "$1" \
+	    >bin/make
+	chmod +x bin/autoreconf bin/make
+	mkdir -p tmp
+	PATH=$PWD/bin:$PATH XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp \
+	    timeout 120 sh top/contrib/quickstart
+}
+
+@test "quickstart: a run with its token, a skip, the status in between" {
+	run quickstart 0
+	assert_equal "$status" 0
+	assert_equal "$(grep -oE "^(running with token [0-9]|nightly +(held|free)|$(:
+	    )leaserun: 'nightly': (held by|not run)|exit status [1-9]+)" \
+	    <<<"$output" | tr -s ' ' | sed 's/ [0-9]$//' | paste -sd ,)" \
+	    "running with token,nightly held,leaserun: 'nightly': held by,$(:
+	    )leaserun: 'nightly': not run,exit status 75,nightly free,$(:
+	    )running with token"
+	assert_equal "$(ls tmp)" ""
+	rm -r cache
+	run quickstart 1
+	assert_equal "$status" 1
+	assert_contains "$output" "the build failed, its log is"
 }

@@ -458,6 +458,12 @@ namespace() {
 	assert_equal "$(cat zombies)" 0
 }
 
+@test "as process 1: the group of the outside stays the one of the job" {
+	unshare --fork --pid --mount-proc "$LEASERUN" run job -- sh -c \
+	    'cut -d" " -f5 /proc/1/stat /proc/self/stat >groups'
+	assert_equal "$(paste -sd ' ' groups)" "0 0"
+}
+
 @test "as process 1: TERM acts, 128 + 15 as an exit status" {
 	bg "$STARTWITH" -w status unshare --fork --pid --mount-proc \
 	    "$LEASERUN" run "${FAKE[@]}" --owner first job -- "$PROBE" out tree

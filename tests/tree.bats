@@ -459,6 +459,21 @@ scheduled() {
 	assert_ends 143 "$first"
 }
 
+@test "without an expiry nobody goes first before the job has to end" {
+	local guard="2 1"
+
+	chrt -f 2 true || guard="0 0"
+	bg "$LEASERUN" run -r 100ms -g 10s job -- "$PROBE" out ignore 2>first
+	first=$!
+	wait_until 10 ticking 1
+	assert_equal "$(scheduling "$first")" "0 0 0"
+	assert_equal "$(scheduling "$(guard "$first")")" "0 0 0"
+	run_tool 0 revoke job
+	wait_until 10 file_has out term
+	wait_until 10 scheduled "$(guard "$first")" "0 $guard"
+	assert_ends 79 "$first"
+}
+
 @test "a limit to real-time processes is not used up by ours" {
 	nice -n -20 true 2>refused
 	[ ! -s refused ] || return 0
