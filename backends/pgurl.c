@@ -336,6 +336,30 @@ check_port(const struct leaserun_host *host, const char *port)
 	return LEASERUN_MISCONFIGURED;
 }
 
+/*
+ * libpq puts its own default in, which would look for tickets.  The same word
+ * counts only where it can be told from that, so not in a service.
+ */
+static const char *
+given_gssencmode(const PQconninfoOption *info, const char *url)
+{
+	const char *value = value_of(info, "gssencmode");
+	PQconninfoOption *own;
+	bool is_default;
+
+	while (info != NULL && info->keyword != NULL &&
+	    strcmp(info->keyword, "gssencmode") != 0)
+		info++;
+	if (value == NULL || info->compiled == NULL ||
+	    strcmp(value, info->compiled) != 0 ||
+	    getenv("PGGSSENCMODE") != NULL)
+		return value;
+	own = PQconninfoParse(url, NULL);
+	is_default = value_of(own, "gssencmode") == NULL;
+	PQconninfoFree(own);
+	return is_default ? NULL : value;
+}
+
 enum leaserun_result
 pgurl_parse(struct pgurl *url, const struct leaserun_host *host,
     const struct leaserun_target *target)
@@ -366,7 +390,7 @@ pgurl_parse(struct pgurl *url, const struct leaserun_host *host,
 	/* The one value that the first look cannot tell. */
 	info = complete(target->url, "sslmode", "-", &text);
 	free(text);
-	url->gssencmode = copy(value_of(info, "gssencmode"));
+	url->gssencmode = copy(given_gssencmode(info, target->url));
 	PQconninfoFree(info);
 	result = split_hosts(url, host);
 	for (i = 0; result == LEASERUN_OK && i < url->nhosts; i++)

@@ -1451,6 +1451,32 @@ tls_server() {
 	use_server
 }
 
+# looks_for_tickets URL: says whether.  It may wait for a name server.
+looks_for_tickets() {
+	strace -f -qq -e trace=%file -o trace "$LEASERUN" run -b "$1" job true
+	if grep -q '/etc/gss/mech' trace; then
+		echo yes
+	else
+		echo no
+	fi
+}
+
+@test "Kerberos tickets are looked for only where gssencmode is given" {
+	local url
+
+	pg_setup
+	url=$LEASERUN_BACKEND
+	assert_equal "$(looks_for_tickets "$url")" no
+	assert_equal "$(looks_for_tickets "$url?gssencmode=prefer")" yes
+	assert_equal "$(PGGSSENCMODE=prefer looks_for_tickets "$url")" yes
+	printf '[one]\ngssencmode=prefer\n[two]\ngssencmode=require\n' \
+	    >services
+	export PGSERVICEFILE=$PWD/services
+	assert_equal "$(looks_for_tickets "$url?service=one")" no
+	run_tool 69 run -b "$url?service=two" --connect-timeout 2s job true
+	assert_contains "$stderr" GSSAPI
+}
+
 @test "sslmode=verify-full: the right one only" {
 	local tls
 

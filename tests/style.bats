@@ -13,7 +13,7 @@ without_lists() {
 
 	sed 's/^ColumnLimit: .*/ColumnLimit: 100000/' \
 	    "$srcdir/.clang-format" >.clang-format
-	for file in "$srcdir"/{src,backends,tests{,/old-backend,/storm},contrib/example-backend}/*.[ch]; do
+	for file in "$srcdir"/{src,backends,tests{,/bench,/old-backend,/storm},contrib/example-backend}/*.[ch]; do
 		sed -zf "$srcdir/tests/knf.sed" "$file" >is.c
 		clang-format --style=file --fallback-style=none is.c >should.c
 		diff -u --label "$file" --label "formatted" \
@@ -25,7 +25,7 @@ without_lists() {
 @test "the C has at most 80 columns and no blank at the end of a line" {
 	local file
 
-	for file in "$srcdir"/{src,backends,tests{,/old-backend,/storm},contrib/example-backend}/*.[ch]; do
+	for file in "$srcdir"/{src,backends,tests{,/bench,/old-backend,/storm},contrib/example-backend}/*.[ch]; do
 		expand "$file" | grep -nE '^.{81}|[ ]$' |
 		    sed "s,^,$file:,"
 	done >bad
