@@ -239,6 +239,18 @@ record() {
 	assert_ends 79 "$holder"
 }
 
+@test "the token is on the disk before the command runs" {
+	ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 strace -f -y -o trace \
+	    -e trace=pwrite64,fsync,fdatasync,execve \
+	    "$LEASERUN" run job -- sh -c :
+	# Synced after it was written; of a new file the name as well.
+	awk '/pwrite64\(.*job\.token>/ { written = 1; synced = 0 }
+	    /f(data)?sync\(.*job\.token>/ { synced = 1 }
+	    /fsync\(.*state>/ { named = 1 }
+	    /execve\(.*\["sh"/ { exit }
+	    END { exit !(written && synced && named) }' trace || { cat trace; false; }
+}
+
 @test "a damaged slot costs two tokens, never one back" {
 	first=$(token)
 	second=$(token)
@@ -377,12 +389,12 @@ doctor_of() {
 		fifo) mkfifo state/job.lock ;;
 		directory) mkdir state/job.lock ;;
 		device) mknod state/job.lock c 1 3 ;;
-		link) : >target; ln -s ../target state/job.lock ;;
+		link) install -m 600 /dev/null target; ln -s ../target state/job.lock ;;
 		dangling) ln -s ../nowhere state/job.lock ;;
 		socket) timeout 5 perl -MIO::Socket::UNIX -e \
 		    'IO::Socket::UNIX->new(Local => "state/job.lock",
 		    Listen => 1)' ;;
-		hard) : >other; ln other state/job.lock ;;
+		hard) install -m 600 /dev/null other; ln other state/job.lock ;;
 		esac
 		run_tool 78 run job -- touch started
 		assert_contains "$stderr" "job.lock"
