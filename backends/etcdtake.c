@@ -19,9 +19,10 @@
 #define CANCEL_NS	(500 * ETCD_NS_PER_MS)
 #define BACKOFF_NS	(200 * ETCD_NS_PER_MS)
 
-/* So many answers of a denial are not about --once. */
+/* So many answers of a denial, or of a look, are not about --once. */
 #define DENIAL		2
 #define DENIAL_WAIT	5
+#define LOOK_WAIT	4
 
 /* --- The transaction --- */
 
@@ -140,6 +141,16 @@ add_look_at_queue(const struct etcd *e, json_t *ops, const char *name,
 	json_array_append_new(ops, etcdjson_range(key, NULL));
 }
 
+/*
+ * Whether a try asks for a place in the queue, and for what is in front of it.
+ * Who has a place counts on by the watch.
+ */
+static bool
+asks_place(const struct etcd *e, const struct etcdwait *w)
+{
+	return w->request->wait && (e->grip.queued == 0 || w->placed == 0);
+}
+
 static json_t *
 make_denial(const struct etcd *e, const struct etcdwait *w)
 {
@@ -147,7 +158,7 @@ make_denial(const struct etcd *e, const struct etcdwait *w)
 	json_t *ops = json_array();
 
 	etcdkeys_add_look(e, ops, name);
-	if (w->request->wait) {
+	if (asks_place(e, w)) {
 		json_array_append_new(ops, make_queue(e, name, owner));
 		add_look_at_queue(e, ops, name, owner);
 	}
@@ -175,6 +186,7 @@ read_queue(struct etcd *e, struct etcdwait *w, const json_t *answer, size_t i)
 	    &e->grip.queued))
 		return false;
 	w->place = (int64_t)json_array_size(queue) - 1;
+	w->placed = w->view->revision;
 	w->ahead[0] = '\0';
 	if (w->place < ETCDWAIT_NEAR)
 		return true;
@@ -269,12 +281,13 @@ read_answer(struct etcd *e, struct etcdwait *w, const json_t *answer,
 	if (json_is_true(json_object_get(answer, "succeeded")))
 		return note_grant(e, w, grant);
 	if (w->request->once_key != NULL && etcdonce_is_done(answer,
-	    w->request->wait ? DENIAL_WAIT : DENIAL))
+	    asks_place(e, w) ? DENIAL_WAIT : DENIAL))
 		return LEASERUN_DONE;
 	if (etcdview_is_held_by(w->view, w->request->owner))
 		return find_own(e, w, deadline, grant);
-	if (w->request->wait)
+	if (asks_place(e, w))
 		read_queue(e, w, answer, 3);
+	w->is_denied = !etcdwait_is_blocked(w);
 	return LEASERUN_HELD;
 }
 
@@ -342,8 +355,8 @@ look_first(struct etcd *e, struct etcdwait *w)
 }
 
 /*
- * Somebody in front of us is gone, and most often has the name: a look costs
- * the store less than a try.  HELD: it was no use to try.
+ * Something may have changed that the watch did not tell, most often who stands
+ * in front of us: a look costs the store less than a try.  HELD: wait on.
  */
 static enum leaserun_result
 look_again(struct etcd *e, struct etcdwait *w)
@@ -354,6 +367,7 @@ look_again(struct etcd *e, struct etcdwait *w)
 
 	etcdkeys_add_look(e, ops, name);
 	add_look_at_queue(e, ops, name, owner);
+	etcdonce_add_look(e, ops, w->request);
 	request = etcdjson_txn(json_array(), ops, NULL);
 	result = etcdcall(e, "/v3/kv/txn", request, attempt_deadline(e, w),
 	    &answer, NULL);
@@ -362,8 +376,12 @@ look_again(struct etcd *e, struct etcdwait *w)
 		return result;
 	etcdview_clear(w->view);
 	result = etcdview_read(e, w->view, name, answer, 0);
+	if (result == LEASERUN_OK && w->request->once_key != NULL &&
+	    etcdonce_is_done(answer, LOOK_WAIT))
+		result = LEASERUN_DONE;
+	/* Without a place it is a try that makes one. */
 	if (result == LEASERUN_OK && read_queue(e, w, answer, 2) &&
-	    etcdwait_is_blocked(w) && !etcdview_is_held_by(w->view, owner))
+	    !etcdview_is_held_by(w->view, owner))
 		result = LEASERUN_HELD;
 	json_decref(answer);
 	return result;
@@ -401,7 +419,7 @@ take(struct etcd *e, struct etcdwait *w, struct leaserun_grant *grant)
 	if (result != LEASERUN_OK)
 		return result;
 	for (;;) {
-		if (w->is_nearer && w->request->once_key == NULL)
+		if (w->is_stale)
 			result = look_again(e, w);
 		if (result == LEASERUN_OK)
 			result = try_once(e, w, attempt_deadline(e, w), grant);
@@ -415,7 +433,8 @@ take(struct etcd *e, struct etcdwait *w, struct leaserun_grant *grant)
 			return result;
 		since = INT64_MAX;
 		/* How long it lasts is worth a request only once. */
-		result = etcdwait_tell(e, w, !w->told, attempt_deadline(e, w));
+		result = !etcdwait_is_blocked(w) ? LEASERUN_OK :
+		    etcdwait_tell(e, w, !w->told, attempt_deadline(e, w));
 		if (result == LEASERUN_OK && (!w->request->wait ||
 		    e->host->now() >= w->deadline))
 			result = LEASERUN_HELD;
