@@ -14,7 +14,7 @@
 #include "etcdjson.h"
 #include "etcdlease.h"
 #include "etcdlook.h"
-#include "etcdwait.h"
+#include "etcdqueue.h"
 
 #define STEP_NS		(20 * ETCD_NS_PER_MS)	/* between two places */
 #define FAR_NS		ETCD_NS_PER_S
@@ -101,29 +101,6 @@ remove_key(const struct etcd *e, struct etcdview *view, const json_t *kv)
 	return true;
 }
 
-/*
- * Somebody from the queue who stood in front of us has got it.  False: it
- * cannot be understood.
- */
-static bool
-count_place(const struct etcd *e, struct etcdwait *w, const json_t *kv)
-{
-	struct etcdview got;
-	int64_t queued;
-	bool ok;
-
-	memset(&got, 0, sizeof(got));
-	memcpy(got.name, w->view->name, sizeof(got.name));
-	ok = etcdview_add(e, &got, kv);
-	queued = etcdkv_int(&got.held, "queued");
-	if (ok && got.held.there && got.held.created == got.held.modified &&
-	    got.held.modified > w->placed && queued != 0 &&
-	    queued < e->grip.queued && w->place > 0)
-		w->place--;
-	etcdview_clear(&got);
-	return ok;
-}
-
 /* One change.  False: it cannot be understood. */
 static bool
 take_event(struct etcd *e, struct etcdwait *w, const json_t *event)
@@ -139,7 +116,7 @@ take_event(struct etcd *e, struct etcdwait *w, const json_t *event)
 		return true;
 	}
 	if (!etcdjson_int(kv, "mod_revision", &revision) ||
-	    (!is_gone && !count_place(e, w, kv)))
+	    (!is_gone && !etcdqueue_note(e, w, kv)))
 		return false;
 	/* A look may have been later. */
 	if (revision <= w->view->revision)

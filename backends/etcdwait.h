@@ -13,12 +13,18 @@
  */
 #define ETCDWAIT_NEAR	4
 
+struct etcdplace {
+	int64_t		created;	/* the revision; older ones go first */
+	char		key[ETCDKEYS_SIZE];
+};
+
 struct etcdwait {
 	const struct leaserun_request *request;
 	int64_t		deadline;
 	struct etcdview	*view;		/* as seen last, kept up to date */
 	int64_t		place;		/* waiters in front of us, or NEAR */
-	int64_t		placed;		/* the revision of which that is */
+	struct etcdplace front[ETCDWAIT_NEAR];	/* they, the nearest first */
+	int64_t		placed;		/* the revision when these were read */
 	char		ahead[ETCDKEYS_SIZE];	/* whom to watch; "": name */
 	bool		is_near;	/* what is watched is the name */
 	bool		is_stale;	/* look, then wait on */
