@@ -16,7 +16,7 @@
 #include "etcdlook.h"
 #include "etcdqueue.h"
 
-#define STEP_NS		(20 * ETCD_NS_PER_MS)	/* between two places */
+#define STEP_NS		(50 * ETCD_NS_PER_MS)	/* between two places */
 #define FAR_NS		ETCD_NS_PER_S
 #define POLL_NS		(10 * ETCD_NS_PER_S)	/* and up to as much again */
 #define PAUSE_NS	(100 * ETCD_NS_PER_MS)	/* after a watch that broke */
