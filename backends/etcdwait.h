@@ -28,7 +28,7 @@ struct etcdwait {
 	char		ahead[ETCDKEYS_SIZE];	/* whom to watch; "": name */
 	bool		is_near;	/* what is watched is the name */
 	bool		is_stale;	/* look, then wait on */
-	bool		is_denied;	/* a try found the name free, yet failed */
+	bool		is_denied;	/* a try failed, yet it is free */
 	bool		told;		/* told host->holder() about */
 	enum leaserun_state told_state;	/* this state */
 	char		told_owner[LEASERUN_OWNER_SIZE];	/* of this */

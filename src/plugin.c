@@ -211,7 +211,7 @@ plugin_open(struct plugin *p, const struct leaserun_target *target,
 		p->ops = &file_backend;
 	else
 		p->ops = load_module(p, scheme, module_dir);
-	/* For want of a descriptor no library is opened, and nothing is amiss. */
+	/* Without a descriptor no library is opened: that is no fault of it. */
 	if (p->ops == NULL)
 		return fds_left(1) ? LEASERUN_MISCONFIGURED :
 		    LEASERUN_UNAVAILABLE;
