@@ -15,6 +15,7 @@
  *	etcdlease.c	etcd's own leases
  *	etcdtake.c	acquire
  *	etcdwait.c	waiting for a name
+ *	etcdqueue.c	who waits in front of us
  *	etcdgive.c	release and abandon
  *	etcdonce.c	the records of --once
  *	etcdlook.c	list

@@ -127,6 +127,24 @@ check_endpoint(struct doctor *d, unsigned int i)
 
 /* --- The cluster --- */
 
+/* Those that did not answer have failed already. */
+static void
+tell_majority(struct doctor *d, size_t n)
+{
+	size_t may = (n - 1) / 2, down = n > d->alive ? n - d->alive : 0;
+
+	if (down == 0)
+		etcdsay(&d->report, LEASERUN_GOOD, "cluster", "%zu members, "
+		    "any %zu may fail", n, may);
+	else if (down < may)
+		etcdsay(&d->report, LEASERUN_WARN, "cluster", "%zu members, "
+		    "%zu did not answer: %zu more may fail", n, down,
+		    may - down);
+	else
+		etcdsay(&d->report, LEASERUN_WARN, "cluster", "%zu members, "
+		    "%zu did not answer: none more may fail", n, down);
+}
+
 static void
 check_members(struct doctor *d)
 {
@@ -148,8 +166,7 @@ check_members(struct doctor *d)
 			    "and every job ends; 3 survive that", n,
 			    n == 1 ? "" : "s");
 		else
-			etcdsay(&d->report, LEASERUN_GOOD, "cluster", "%zu "
-			    "members, any %zu may fail", n, (n - 1) / 2);
+			tell_majority(d, n);
 	}
 	json_decref(answer);
 	json_decref(request);

@@ -14,6 +14,8 @@
 
 /* For what may as well run out by itself. */
 #define TIDY_NS		(500 * ETCD_NS_PER_MS)
+/* And for whom it makes way. */
+#define PAUSE_NS	(5 * ETCD_NS_PER_MS)
 
 struct giving {
 	const char	*name;
@@ -22,7 +24,31 @@ struct giving {
 	const struct leaserun_end *end;	/* NULL: it never ran */
 	bool		keep_hold;
 	const struct etcdonce *once;	/* NULL: nothing is done */
+	bool		has_waiters;	/* when it was given */
 };
+
+static json_t *
+make_count(const struct etcd *e, const char *name)
+{
+	char key[ETCDKEYS_SIZE], end[ETCDKEYS_SIZE];
+	json_t *op;
+
+	etcdkeys_wait(e, key, name, NULL);
+	etcdkeys_end(end, key);
+	op = etcdjson_range(key, end);
+	json_object_set_new(json_object_get(op, "request_range"),
+	    "count_only", json_true());
+	return op;
+}
+
+static bool
+are_waiting(const json_t *answer)
+{
+	int64_t count;
+
+	return etcdjson_int(etcdjson_response(answer, 0, "response_range"),
+	    "count", &count) && count > 0;
+}
 
 static json_t *
 make_conditions(const struct etcd *e, const struct giving *g)
@@ -85,6 +111,7 @@ make_request(const struct etcd *e, const struct giving *g, bool with_records)
 	json_t *success = json_array(), *failure = json_array();
 	char key[ETCDKEYS_SIZE];
 
+	json_array_append_new(success, make_count(e, g->name));
 	etcdkeys_lease(e, key, g->name, "held");
 	json_array_append_new(success, etcdjson_delete(key));
 	etcdkeys_lease(e, key, g->name, "mark");
@@ -103,7 +130,7 @@ make_request(const struct etcd *e, const struct giving *g, bool with_records)
 
 /* Ours or not; then the view, to be cleared, says what is there instead. */
 static enum leaserun_result
-give(struct etcd *e, const struct giving *g, int64_t deadline,
+give(struct etcd *e, struct giving *g, int64_t deadline,
     struct etcdview *view)
 {
 	bool with_records = true;
@@ -128,7 +155,8 @@ give(struct etcd *e, const struct giving *g, int64_t deadline,
 		result = etcdview_read(e, view, g->name, answer, 0);
 		if (result == LEASERUN_OK)
 			result = LEASERUN_LOST;
-	}
+	} else
+		g->has_waiters = are_waiting(answer);
 	json_decref(answer);
 	return result;
 }
@@ -143,9 +171,13 @@ was_given(const struct etcdview *view, const char *owner)
 static void
 tidy(struct etcd *e, const struct giving *g, bool has_hold, int64_t deadline)
 {
-	int64_t limit = e->host->now() + TIDY_NS;
 	enum leaserun_result result;
+	int64_t limit;
 
+	/* Whoever is next asks for the name now: that goes first. */
+	if (g->has_waiters)
+		e->host->wait(e->host, NULL, 0, e->host->now() + PAUSE_NS);
+	limit = e->host->now() + TIDY_NS;
 	if (limit > deadline)
 		limit = deadline;
 	result = etcdlease_revoke(e, etcdlease_id(g->owner), limit);

@@ -12,16 +12,17 @@
 #include "etcdlease.h"
 #include "etcdlook.h"
 #include "etcdonce.h"
+#include "etcdqueue.h"
 #include "etcdtake.h"
-#include "etcdwait.h"
 
 #define LAST_CHANCE_NS	(200 * ETCD_NS_PER_MS)
 #define CANCEL_NS	(500 * ETCD_NS_PER_MS)
 #define BACKOFF_NS	(200 * ETCD_NS_PER_MS)
 
-/* So many answers of a denial are not about --once. */
+/* So many answers of a denial, or of a look, are not about --once. */
 #define DENIAL		2
 #define DENIAL_WAIT	5
+#define LOOK_WAIT	4
 
 /* --- The transaction --- */
 
@@ -35,15 +36,17 @@ text(const char *s)
 }
 
 static json_t *
-make_record(const struct etcd *e, const struct leaserun_request *q)
+make_record(const struct etcd *e, const struct etcdwait *w)
 {
+	const struct leaserun_request *q = w->request;
+
 	return json_pack("{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o}",
 	    "layout", 1, "owner", text(q->owner), "label", text(q->label),
 	    "host", text(q->host), "pid", (json_int_t)q->pid, "acquired_ms",
 	    (json_int_t)etcdcall_clock_ms(e), "ttl_ms",
 	    (json_int_t)(e->grip.ttl_ns / ETCD_NS_PER_MS), "hold_ms",
 	    (json_int_t)(e->grip.hold_ttl_s * 1000), "queued",
-	    etcdjson_number(e->grip.queued));
+	    etcdjson_number(etcdqueue_turn(e, w)));
 }
 
 /* A hold of our own is what an earlier grant of this acquisition left. */
@@ -76,7 +79,7 @@ static json_t *
 make_grant(const struct etcd *e, const struct etcdwait *w)
 {
 	const char *name = w->request->name, *owner = w->request->owner;
-	json_t *ops = json_array(), *record = make_record(e, w->request);
+	json_t *ops = json_array(), *record = make_record(e, w);
 	char key[ETCDKEYS_SIZE];
 
 	etcdkeys_add_look(e, ops, name);
@@ -89,6 +92,7 @@ make_grant(const struct etcd *e, const struct etcdwait *w)
 	json_array_append_new(ops, etcdjson_delete(key));
 	etcdkeys_wait(e, key, name, owner);
 	json_array_append_new(ops, etcdjson_delete(key));
+	etcdqueue_add_passed(w, ops);
 	etcdkeys_lease(e, key, name, "hold");
 	if (e->grip.hold_ttl_s > 0)
 		json_array_append_new(ops, etcdjson_put(key, record,
@@ -99,91 +103,33 @@ make_grant(const struct etcd *e, const struct etcdwait *w)
 	return ops;
 }
 
-/* A place in the queue, unless we have one or hold the name. */
-static json_t *
-make_queue(const struct etcd *e, const char *name, const char *owner)
+/*
+ * Whether a try asks for a place in the queue, and for what is in front of it.
+ * Who has a place counts on by the watch.
+ */
+static bool
+asks_place(const struct etcd *e, const struct etcdwait *w)
 {
-	json_t *place = json_pack("{s:i}", "layout", 1);
-	char key[ETCDKEYS_SIZE], held[ETCDKEYS_SIZE];
-	int64_t id = etcdlease_id(owner);
-	json_t *txn;
-
-	etcdkeys_wait(e, key, name, owner);
-	etcdkeys_lease(e, held, name, "held");
-	txn = etcdjson_txn(json_pack("[o, o]", etcdjson_created(key, 0),
-	    etcdjson_lease_is(held, false, id)),
-	    json_pack("[o]", etcdjson_put(key, place, id)), NULL);
-	json_decref(place);
-	return etcdjson_op("request_txn", txn);
-}
-
-/* Ourselves, and those in front of us: two operations. */
-static void
-add_look_at_queue(const struct etcd *e, json_t *ops, const char *name,
-    const char *owner)
-{
-	char key[ETCDKEYS_SIZE], end[ETCDKEYS_SIZE];
-	json_t *queue, *order;
-
-	etcdkeys_wait(e, key, name, NULL);
-	etcdkeys_end(end, key);
-	queue = etcdjson_range(key, end);
-	/* The nearest first. */
-	order = json_pack("{s:b, s:i, s:s, s:s, s:o}", "keys_only", 1,
-	    "limit", ETCDWAIT_NEAR + 1, "sort_order", "DESCEND",
-	    "sort_target", "CREATE", "max_create_revision",
-	    etcdjson_number(e->grip.queued));
-	json_object_update(json_object_get(queue, "request_range"), order);
-	json_decref(order);
-	json_array_append_new(ops, queue);
-	etcdkeys_wait(e, key, name, owner);
-	json_array_append_new(ops, etcdjson_range(key, NULL));
+	return w->request->wait && (e->grip.queued == 0 || w->placed == 0);
 }
 
 static json_t *
 make_denial(const struct etcd *e, const struct etcdwait *w)
 {
-	const char *name = w->request->name, *owner = w->request->owner;
+	const char *name = w->request->name;
 	json_t *ops = json_array();
 
 	etcdkeys_add_look(e, ops, name);
-	if (w->request->wait) {
-		json_array_append_new(ops, make_queue(e, name, owner));
-		add_look_at_queue(e, ops, name, owner);
+	if (asks_place(e, w)) {
+		json_array_append_new(ops, etcdqueue_join(e, name,
+		    w->request->owner));
+		etcdqueue_add_look(e, ops, w);
 	}
 	etcdonce_add_look(e, ops, w->request);
 	return ops;
 }
 
 /* --- Its answers --- */
-
-/*
- * Who is in front of us, and since which revision we wait.  False: we have no
- * place.
- */
-static bool
-read_queue(struct etcd *e, struct etcdwait *w, const json_t *answer, size_t i)
-{
-	const json_t *queue, *own;
-	char *ahead;
-
-	queue = json_object_get(etcdjson_response(answer, i,
-	    "response_range"), "kvs");
-	own = json_array_get(json_object_get(etcdjson_response(answer, i + 1,
-	    "response_range"), "kvs"), 0);
-	if (own == NULL || !etcdjson_int(own, "create_revision",
-	    &e->grip.queued))
-		return false;
-	w->place = (int64_t)json_array_size(queue) - 1;
-	w->ahead[0] = '\0';
-	if (w->place < ETCDWAIT_NEAR)
-		return true;
-	ahead = etcdjson_text(json_array_get(queue, ETCDWAIT_NEAR), "key");
-	if (ahead != NULL)
-		snprintf(w->ahead, sizeof(w->ahead), "%s", ahead);
-	free(ahead);
-	return true;
-}
 
 static void
 fill_grant(const struct etcdgrip *g, struct leaserun_grant *grant)
@@ -269,12 +215,13 @@ read_answer(struct etcd *e, struct etcdwait *w, const json_t *answer,
 	if (json_is_true(json_object_get(answer, "succeeded")))
 		return note_grant(e, w, grant);
 	if (w->request->once_key != NULL && etcdonce_is_done(answer,
-	    w->request->wait ? DENIAL_WAIT : DENIAL))
+	    asks_place(e, w) ? DENIAL_WAIT : DENIAL))
 		return LEASERUN_DONE;
 	if (etcdview_is_held_by(w->view, w->request->owner))
 		return find_own(e, w, deadline, grant);
-	if (w->request->wait)
-		read_queue(e, w, answer, 3);
+	if (asks_place(e, w))
+		etcdqueue_read(e, w, answer, 3);
+	w->is_denied = !etcdwait_is_blocked(w);
 	return LEASERUN_HELD;
 }
 
@@ -342,8 +289,8 @@ look_first(struct etcd *e, struct etcdwait *w)
 }
 
 /*
- * Somebody in front of us is gone, and most often has the name: a look costs
- * the store less than a try.  HELD: it was no use to try.
+ * Something may have changed that the watch did not tell, most often who stands
+ * in front of us: a look costs the store less than a try.  HELD: wait on.
  */
 static enum leaserun_result
 look_again(struct etcd *e, struct etcdwait *w)
@@ -353,7 +300,8 @@ look_again(struct etcd *e, struct etcdwait *w)
 	enum leaserun_result result;
 
 	etcdkeys_add_look(e, ops, name);
-	add_look_at_queue(e, ops, name, owner);
+	etcdqueue_add_look(e, ops, w);
+	etcdonce_add_look(e, ops, w->request);
 	request = etcdjson_txn(json_array(), ops, NULL);
 	result = etcdcall(e, "/v3/kv/txn", request, attempt_deadline(e, w),
 	    &answer, NULL);
@@ -362,8 +310,12 @@ look_again(struct etcd *e, struct etcdwait *w)
 		return result;
 	etcdview_clear(w->view);
 	result = etcdview_read(e, w->view, name, answer, 0);
-	if (result == LEASERUN_OK && read_queue(e, w, answer, 2) &&
-	    etcdwait_is_blocked(w) && !etcdview_is_held_by(w->view, owner))
+	if (result == LEASERUN_OK && w->request->once_key != NULL &&
+	    etcdonce_is_done(answer, LOOK_WAIT))
+		result = LEASERUN_DONE;
+	/* Without a place it is a try that makes one. */
+	if (result == LEASERUN_OK && etcdqueue_read(e, w, answer, 2) &&
+	    !etcdview_is_held_by(w->view, owner))
 		result = LEASERUN_HELD;
 	json_decref(answer);
 	return result;
@@ -401,7 +353,7 @@ take(struct etcd *e, struct etcdwait *w, struct leaserun_grant *grant)
 	if (result != LEASERUN_OK)
 		return result;
 	for (;;) {
-		if (w->is_nearer && w->request->once_key == NULL)
+		if (w->is_stale)
 			result = look_again(e, w);
 		if (result == LEASERUN_OK)
 			result = try_once(e, w, attempt_deadline(e, w), grant);
@@ -415,7 +367,8 @@ take(struct etcd *e, struct etcdwait *w, struct leaserun_grant *grant)
 			return result;
 		since = INT64_MAX;
 		/* How long it lasts is worth a request only once. */
-		result = etcdwait_tell(e, w, !w->told, attempt_deadline(e, w));
+		result = !etcdwait_is_blocked(w) ? LEASERUN_OK :
+		    etcdwait_tell(e, w, !w->told, attempt_deadline(e, w));
 		if (result == LEASERUN_OK && (!w->request->wait ||
 		    e->host->now() >= w->deadline))
 			result = LEASERUN_HELD;

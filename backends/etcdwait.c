@@ -14,9 +14,9 @@
 #include "etcdjson.h"
 #include "etcdlease.h"
 #include "etcdlook.h"
-#include "etcdwait.h"
+#include "etcdqueue.h"
 
-#define STEP_NS		(20 * ETCD_NS_PER_MS)	/* between two places */
+#define STEP_NS		(50 * ETCD_NS_PER_MS)	/* between two places */
 #define FAR_NS		ETCD_NS_PER_S
 #define POLL_NS		(10 * ETCD_NS_PER_S)	/* and up to as much again */
 #define PAUSE_NS	(100 * ETCD_NS_PER_MS)	/* after a watch that broke */
@@ -52,13 +52,19 @@ etcdwait_tell(struct etcd *e, struct etcdwait *w, bool ask, int64_t deadline)
 	return e->host->holder(e->host, &entry) ? LEASERUN_OK : LEASERUN_HELD;
 }
 
-/* held and hold, and nothing else of the name; or who stands in front. */
+/*
+ * held and hold, and nothing else of the name; or who stands in front.  A watch
+ * that is to start in the past, be it by one revision, is served by etcd only
+ * every 100 ms: that of the name starts where it is made, and what was before
+ * is looked at.
+ */
 static enum leaserun_result
-open_watch(struct etcd *e, const struct etcdwait *w)
+open_watch(struct etcd *e, struct etcdwait *w)
 {
 	char key[ETCDKEYS_SIZE], end[ETCDKEYS_SIZE];
 	enum leaserun_result result;
 	json_t *request;
+	int64_t from = 0;
 
 	etcdkeys_lease(e, key, w->view->name, "held");
 	etcdkeys_lease(e, end, w->view->name, "hole");
@@ -66,10 +72,12 @@ open_watch(struct etcd *e, const struct etcdwait *w)
 		snprintf(key, sizeof(key), "%s", w->ahead);
 		snprintf(end, sizeof(end), "%.*s\x01", (int)sizeof(end) - 2,
 		    w->ahead);
+		from = w->view->revision + 1;
 	}
+	w->is_near = w->ahead[0] == '\0';
 	request = json_pack("{s:{s:o, s:o, s:o}}", "create_request", "key",
 	    etcdjson_bytes(key), "range_end", etcdjson_bytes(end),
-	    "start_revision", etcdjson_number(w->view->revision + 1));
+	    "start_revision", etcdjson_number(from));
 	result = etcdcall_stream(e, "/v3/watch", request,
 	    e->host->now() + w->request->answer_ns);
 	json_decref(request);
@@ -97,25 +105,39 @@ remove_key(const struct etcd *e, struct etcdview *view, const json_t *kv)
 static bool
 take_event(struct etcd *e, struct etcdwait *w, const json_t *event)
 {
-	const json_t *type = json_object_get(event, "type");
+	const char *type = json_string_value(json_object_get(event, "type"));
 	const json_t *kv = json_object_get(event, "kv");
-	int64_t before = w->view->held.created, queued;
+	bool is_gone = type != NULL && strcmp(type, "DELETE") == 0;
+	int64_t revision;
 
 	/* It was put before we looked: what comes is its end. */
-	if (w->ahead[0] != '\0') {
-		w->is_nearer = true;
+	if (!w->is_near) {
+		w->is_stale = true;
 		return true;
 	}
-	if (type != NULL && strcmp(json_string_value(type) == NULL ? "" :
-	    json_string_value(type), "DELETE") == 0)
-		return remove_key(e, w->view, kv);
-	if (!etcdview_add(e, w->view, kv))
+	if (!etcdjson_int(kv, "mod_revision", &revision) ||
+	    (!is_gone && !etcdqueue_note(e, w, kv)))
 		return false;
-	/* Somebody from the queue has got it. */
-	queued = etcdkv_int(&w->view->held, "queued");
-	if (w->view->held.there && w->view->held.created != before &&
-	    queued != 0 && queued < e->grip.queued && w->place > 0)
-		w->place--;
+	/* A look may have been later. */
+	if (revision <= w->view->revision)
+		return true;
+	return is_gone ? remove_key(e, w->view, kv) :
+	    etcdview_add(e, w->view, kv);
+}
+
+/* The watch is there, from this revision on. */
+static bool
+take_beginning(struct etcdwait *w, const json_t *result)
+{
+	int64_t revision;
+
+	if (!json_is_true(json_object_get(result, "created")))
+		return true;
+	if (!etcdjson_int(json_object_get(result, "header"), "revision",
+	    &revision))
+		return false;
+	if (w->is_near && revision > w->view->revision)
+		w->is_stale = true;
 	return true;
 }
 
@@ -130,7 +152,8 @@ take_line(struct etcd *e, struct etcdwait *w, const char *line)
 	size_t i;
 
 	ok = json_is_object(result) &&
-	    !json_is_true(json_object_get(result, "canceled"));
+	    !json_is_true(json_object_get(result, "canceled")) &&
+	    take_beginning(w, result);
 	json_array_foreach(json_object_get(result, "events"), i, event)
 		ok = ok && take_event(e, w, event);
 	if (ok && json_object_get(result, "events") != NULL)
@@ -179,7 +202,7 @@ turn_at(const struct etcd *e, const struct etcdwait *w, int64_t now)
 {
 	int64_t jitter = STEP_NS;
 
-	if (w->place == 0)
+	if (w->place == 0 && !w->is_denied)
 		return now;
 	/* A look found it free, and nobody in front takes it. */
 	if (w->place >= ETCDWAIT_NEAR)
@@ -257,30 +280,47 @@ do_chores(struct etcd *e, struct etcdwait *w, int64_t *poll, bool *again)
 	return result;
 }
 
+/* What the watch says.  *again: a look or a try is due. */
+static enum leaserun_result
+listen(struct etcd *e, struct etcdwait *w, int64_t until, bool *again)
+{
+	bool was_held = w->view->held.there;
+	enum leaserun_result result;
+
+	if ((result = etcdhttp_wait(e->http, until)) != LEASERUN_OK)
+		return result;
+	if (!take_lines(e, w)) {
+		w->is_stale = *again = true;
+		return pause_broken(e, w);
+	}
+	if (w->is_stale && !w->is_near) {
+		/* It is to be there before we look. */
+		w->ahead[0] = '\0';
+		w->is_stale = false;
+		return open_watch(e, w);
+	}
+	/* It may be done now: who is next finds out by his try. */
+	if (w->request->once_key != NULL && was_held && !w->view->held.there &&
+	    (w->place > 0 || etcdwait_is_blocked(w)))
+		w->is_stale = true;
+	*again = w->is_stale;
+	return LEASERUN_OK;
+}
+
 static enum leaserun_result
 wait_watching(struct etcd *e, struct etcdwait *w)
 {
-	int64_t poll = poll_at(e), try_at = INT64_MAX, until, now;
-	bool again = false, was_held = w->view->held.there;
+	int64_t poll = poll_at(e), try_at = INT64_MAX, now;
 	const struct etcdgrip *g = &e->grip;
 	enum leaserun_result result;
+	bool again = false;
 
 	for (;;) {
-		until = earlier(earlier(try_at, w->deadline),
-		    earlier(poll, g->sent_ns + g->ttl_ns / 4));
-		if ((result = etcdhttp_wait(e->http, until)) != LEASERUN_OK)
-			return result;
-		if (!take_lines(e, w))
-			return pause_broken(e, w);
 		/* A grant of ours whose answer was lost is seen here, too. */
-		if (w->is_nearer ||
-		    etcdview_is_held_by(w->view, w->request->owner))
-			return LEASERUN_OK;
-		/* What is kept by --min-hold now may be done. */
-		if (w->request->once_key != NULL && was_held &&
-		    !w->view->held.there)
+		if (etcdview_is_held_by(w->view, w->request->owner))
 			return LEASERUN_OK;
 		now = e->host->now();
+		result = LEASERUN_OK;
 		if (etcdwait_is_blocked(w)) {
 			try_at = INT64_MAX;
 			result = etcdwait_tell(e, w, false, now);
@@ -291,6 +331,10 @@ wait_watching(struct etcd *e, struct etcdwait *w)
 		if (now >= w->deadline)
 			return LEASERUN_HELD;
 		result = do_chores(e, w, &poll, &again);
+		if (result == LEASERUN_OK && !again)
+			result = listen(e, w, earlier(earlier(try_at,
+			    w->deadline), earlier(poll, g->sent_ns +
+			    g->ttl_ns / 4)), &again);
 		if (result != LEASERUN_OK || again)
 			return result;
 	}
@@ -299,9 +343,14 @@ wait_watching(struct etcd *e, struct etcdwait *w)
 enum leaserun_result
 etcdwait_turn(struct etcd *e, struct etcdwait *w)
 {
-	enum leaserun_result result;
+	bool is_near = w->ahead[0] == '\0';
+	enum leaserun_result result = LEASERUN_OK;
 
-	w->is_nearer = false;
-	result = open_watch(e, w);
-	return result == LEASERUN_OK ? wait_watching(e, w) : result;
+	w->is_stale = false;
+	if (!is_near || !w->is_near || !etcdhttp_is_open(e->http))
+		result = open_watch(e, w);
+	if (result == LEASERUN_OK)
+		result = wait_watching(e, w);
+	w->is_denied = false;
+	return result;
 }

@@ -18,6 +18,14 @@
 #define POLL_FDS	14
 /* With less than these a backend may fail for want of them. */
 #define FDS_LEAST	6
+#define PAUSE		(200 * NS_PER_MS)
+
+/* Counts what goes on to fn. */
+struct hearer {
+	leaserun_entry_fn *fn;
+	void		*arg;
+	unsigned int	 n;
+};
 
 static const char *const usage[] = {
 	"status [OPTION]... [NAME]...\n\nShows who holds what, since when, "
@@ -87,6 +95,45 @@ int64_t
 ask_deadline(const struct ask *q)
 {
 	return time_add(now_ns(), q->conf.connect_timeout);
+}
+
+bool
+ask_again(struct ask *q, enum leaserun_result result, int64_t deadline)
+{
+	int64_t at = time_add(now_ns(), PAUSE);
+
+	if (result != LEASERUN_UNAVAILABLE || at >= deadline ||
+	    !fds_left(FDS_LEAST))
+		return false;
+	log_debug("asking again: %s", q->plugin.error);
+	ask_wait(&q->plugin.host, NULL, 0, at);
+	return true;
+}
+
+static void
+hear(void *arg, const struct leaserun_entry *entry)
+{
+	struct hearer *h = arg;
+
+	h->n++;
+	h->fn(h->arg, entry);
+}
+
+enum leaserun_result
+ask_list(struct ask *q, const char *name, bool once, leaserun_entry_fn *fn,
+    void *arg)
+{
+	const struct leaserun_backend *ops = q->plugin.ops;
+	struct hearer h = { fn, arg, 0 };
+	int64_t deadline = ask_deadline(q);
+	enum leaserun_result result;
+
+	result = (once ? ops->list_once : ops->list)(q->plugin.self, name,
+	    deadline, hear, &h);
+	if (h.n == 0 && ask_again(q, result, deadline))
+		result = (once ? ops->list_once : ops->list)(q->plugin.self,
+		    name, deadline, hear, &h);
+	return result;
 }
 
 int

@@ -37,6 +37,16 @@ int	ask_failed(struct ask *, enum leaserun_result);
 /* How long one call may take, from now on. */
 int64_t	ask_deadline(const struct ask *);
 
+/*
+ * Whether to ask once more, after a moment: there was no answer, which one
+ * restart of a proxy or a server does, and the deadline is not here yet.
+ */
+bool	ask_again(struct ask *, enum leaserun_result, int64_t deadline);
+
+/* list() or list_once() of the store, again if nothing has come. */
+enum leaserun_result ask_list(struct ask *, const char *name, bool once,
+	    leaserun_entry_fn *, void *arg);
+
 /* host->wait(): nothing interrupts it but the user, who ends the process. */
 enum leaserun_result ask_wait(const struct leaserun_host *, struct pollfd *,
 	    unsigned int n, int64_t deadline);

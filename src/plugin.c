@@ -211,8 +211,10 @@ plugin_open(struct plugin *p, const struct leaserun_target *target,
 		p->ops = &file_backend;
 	else
 		p->ops = load_module(p, scheme, module_dir);
+	/* Without a descriptor no library is opened: that is no fault of it. */
 	if (p->ops == NULL)
-		return LEASERUN_MISCONFIGURED;
+		return fds_left(1) ? LEASERUN_MISCONFIGURED :
+		    LEASERUN_UNAVAILABLE;
 	result = p->ops->open(&p->host, target, &p->self, &p->endpoints);
 	if (result == LEASERUN_OK && p->endpoints == 0)
 		p->endpoints = 1;

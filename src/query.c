@@ -80,8 +80,7 @@ check(struct ask *q, const char *name)
 
 	if ((wrong = wanted_token(q, "check", true)) != 0)
 		return wrong;
-	result = q->plugin.ops->list(q->plugin.self, name, ask_deadline(q),
-	    keep_entry, &entry);
+	result = ask_list(q, name, false, keep_entry, &entry);
 	if (result != LEASERUN_OK)
 		return ask_failed(q, result);
 	/* Of one that is not recorded yet the token is the last one's. */
@@ -148,8 +147,8 @@ not_held(struct ask *q, const char *name, bool is_kept)
 	    url, is_kept ? ", only kept by --min-hold; --force ends that" : "");
 	free(url);
 	/* Where that cannot be told it is not said. */
-	if (!is_kept && q->plugin.ops->list(q->plugin.self, name,
-	    ask_deadline(q), keep_entry, &entry) == LEASERUN_OK &&
+	if (!is_kept && ask_list(q, name, false, keep_entry, &entry) ==
+	    LEASERUN_OK &&
 	    entry.state == LEASERUN_FREE && entry.token == 0)
 		printf("a lease of that name was never granted there; see "
 		    "'leaserun status'\n");
@@ -162,10 +161,14 @@ ask_to_end(struct ask *q, const char *name)
 	struct leaserun_revoke request = { .name = name,
 	    .token = q->conf.token, .force = q->conf.force };
 	struct leaserun_entry entry = { .state = LEASERUN_FREE };
+	int64_t deadline = ask_deadline(q);
 	enum leaserun_result result;
 
-	result = q->plugin.ops->revoke(q->plugin.self, &request,
-	    ask_deadline(q), &entry);
+	result = q->plugin.ops->revoke(q->plugin.self, &request, deadline,
+	    &entry);
+	if (ask_again(q, result, deadline))
+		result = q->plugin.ops->revoke(q->plugin.self, &request,
+		    deadline, &entry);
 	if (result == LEASERUN_HELD) {
 		log_error("'%s' is held with token %" PRIu64 ", not %" PRIu64
 		    "; nothing was done", q->names[0], entry.token,

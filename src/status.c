@@ -57,8 +57,7 @@ collect_done_of(struct ask *q, const char *name, struct done *done)
 		return EXIT_CONFIG;
 	}
 	done_name(done, name);
-	result = q->plugin.ops->list_once(q->plugin.self, name,
-	    ask_deadline(q), done_add, done);
+	result = ask_list(q, name, true, done_add, done);
 	return result == LEASERUN_OK ? EXIT_OK : ask_failed(q, result);
 }
 
@@ -72,8 +71,7 @@ collect_done(struct ask *q, const char *name, struct done *done)
 
 	if (name != NULL)
 		return collect_done_of(q, name, done);
-	result = q->plugin.ops->list(q->plugin.self, NULL, ask_deadline(q),
-	    add_name, &list);
+	result = ask_list(q, NULL, false, add_name, &list);
 	for (i = 0; result == LEASERUN_OK && wrong == 0 && i < list.n; i++)
 		wrong = collect_done_of(q, list.names[i].name, done);
 	free(list.names);
@@ -93,8 +91,8 @@ collect(struct ask *q, const char *shown, const struct answer *answer)
 	if (answer->done != NULL)
 		return collect_done(q, shown == NULL ? NULL : name,
 		    answer->done);
-	result = q->plugin.ops->list(q->plugin.self, shown == NULL ? NULL :
-	    name, ask_deadline(q), show_add, answer->show);
+	result = ask_list(q, shown == NULL ? NULL : name, false, show_add,
+	    answer->show);
 	return result == LEASERUN_OK ? EXIT_OK : ask_failed(q, result);
 }
 

@@ -720,6 +720,24 @@ answers() {
 	run_tool 0 run job true
 }
 
+@test "one answer that is none: status, check and revoke ask again" {
+	local what token
+
+	with_relay
+	answers
+	holder "${direct[@]}" -t 20s
+	token=$(head -1 out | awk '{ print $2 }')
+	for what in "status job" "status --once job" "check --token $token job" \
+	    "revoke job"; do
+		order "answer-once $PWD/a.502"
+		# shellcheck disable=SC2086
+		run_tool 0 $what
+		[ -e relay.done ] || fail "no answer was spoilt for $what"
+		rm relay.done
+	done
+	assert_ends 79 "$holder"
+}
+
 @test "to a holder it is neither loss nor a renewal" {
 	local file
 
@@ -907,6 +925,36 @@ woken() {
 	woken second
 	assert_ends 0 "$waiter"
 	[ ! -e first ]
+}
+
+# ran_times COUNT: so many have run.
+ran_times() {
+	[ "$(wc -l <ran)" -eq "$1" ]
+}
+
+@test "who was passed over has no place any more" {
+	local i killed
+
+	etcd_start
+	use "$ETCD"
+	hold -t 300s -r 10s
+	mkfifo stay
+	for i in 1 2 3 4 5 6 7; do
+		bg "$LEASERUN" run -w 100s -t 300s -r 10s job -- sh -c \
+		    'echo >>ran; read -r _ <stay'
+		[ "$i" -gt 1 ] || killed=$!
+		wait_until 20 queued "$i"
+	done
+	kill -KILL "$killed"
+	let_go
+	wait_until 20 test -s ran
+	# Of seven one runs, and nobody waits for the lease of the dead one.
+	wait_until 20 queued 5
+	for i in 2 3 4 5 6 7; do
+		wait_until 30 ran_times $((i - 1))
+		timeout 10 sh -c 'echo >stay'
+	done
+	wait_until 20 queued 0
 }
 
 # The four in front try one after the other, a moment apart, which a busy
@@ -1348,6 +1396,20 @@ clock_off() {
 	let_go
 	assert_ends 79 "$holder"
 	assert_equal "$(done_keys)" ""
+	wait_until 20 leases 0
+}
+
+@test "--once: who loses the lease over the record leaves no lease for it" {
+	with_relay
+	hold -t 30s -r 10s --once today
+	order "cut $releasing"
+	let_go
+	# Its own one, and that of the record that does not get through.
+	wait_until 20 leases 2
+	run_tool 0 revoke "${direct[@]}" --force job
+	rm relay
+	assert_ends 79 "$holder"
+	assert_equal "$(done_keys "${direct[@]}")" ""
 	wait_until 20 leases 0
 }
 

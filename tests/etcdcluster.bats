@@ -353,4 +353,6 @@ some_wait() {
 	run_tool 0 doctor
 	assert_matches "$stdout" \
 	    "warning +member: http://10.77.0.${followers[0]}:2379: "
+	assert_matches "$stdout" \
+	    "warning +cluster: 3 members, 1 did not answer: none more may fail"
 }
