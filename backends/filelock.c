@@ -25,12 +25,6 @@
 #define LOOK_FIRST	INT64_C(50000000)
 #define LOOK_MAX	INT64_C(10000000000)
 
-struct look {
-	int64_t	deadline;
-	bool	(*look)(void *);
-	void	*arg;
-};
-
 /* For F_OFD_GETLK: 1 when another description has the byte.  -1 and errno. */
 static int
 lock_byte(int fd, int command, int type, off_t byte)
@@ -195,21 +189,24 @@ waiter_start(int fd, int report)
  */
 static enum leaserun_result
 waiter_wait(const struct leaserun_host *host, pid_t child, int report,
-    const struct look *look, bool *ended)
+    int64_t deadline, struct filelock_look *look, bool *ended)
 {
-	struct pollfd pfd = { .fd = report, .events = POLLIN };
+	struct pollfd pfds[2] = {
+		{ .fd = report, .events = POLLIN }, { .events = POLLIN }
+	};
 	int64_t every = LOOK_FIRST, at;
 	enum leaserun_result result;
 	siginfo_t si;
 
 	do {
+		pfds[1].fd = look->changes;
 		at = host->now() + every;
-		result = host->wait(host, &pfd, 1, at < look->deadline ? at :
-		    look->deadline);
+		result = host->wait(host, pfds, look->changes == -1 ? 1 : 2,
+		    look->changes == -1 && at < deadline ? at : deadline);
 		every = every * 2 < LOOK_MAX ? every * 2 : LOOK_MAX;
-	} while (result == LEASERUN_OK && pfd.revents == 0 &&
-	    host->now() < look->deadline && look->look(look->arg));
-	*ended = result == LEASERUN_OK && pfd.revents != 0;
+	} while (result == LEASERUN_OK && pfds[0].revents == 0 &&
+	    host->now() < deadline && look->look(look));
+	*ended = result == LEASERUN_OK && pfds[0].revents != 0;
 	/* Not by number alone: a sweep of the keeper may have reaped it. */
 	if (!*ended && waitid(P_PID, (id_t)child, &si,
 	    WEXITED | WNOHANG | WNOWAIT) == 0)
@@ -221,9 +218,8 @@ waiter_wait(const struct leaserun_host *host, pid_t child, int report,
 
 enum leaserun_result
 filelock_wait(const struct filelock *lock, int64_t deadline,
-    bool (*again)(void *), void *arg)
+    struct filelock_look *look)
 {
-	const struct look look = { deadline, again, arg };
 	enum leaserun_result result;
 	int report[2], error;
 	bool ended;
@@ -239,7 +235,8 @@ filelock_wait(const struct filelock *lock, int64_t deadline,
 		return filedir_fail(lock->dir, "start a process to wait for",
 		    lock->file, error);
 	}
-	result = waiter_wait(lock->dir->host, child, report[0], &look, &ended);
+	result = waiter_wait(lock->dir->host, child, report[0], deadline, look,
+	    &ended);
 	if (ended && read(report[0], &error, sizeof(error)) > 0)
 		result = filedir_fail(lock->dir, "wait for", lock->file, error);
 	else if (ended)		/* or killed: only this counts */

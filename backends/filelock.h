@@ -20,6 +20,18 @@ struct filelock {
 	int	fd;		/* -1: not open */
 };
 
+/*
+ * For people who want to know whom they wait for.  look() is called, and has to
+ * read, when there is something to read from `changes'; while that is -1, now
+ * and then, first soon, as who has just taken the lock is not recorded yet.
+ * False ends the wait.
+ */
+struct filelock_look {
+	bool	(*look)(struct filelock_look *);
+	void	*arg;
+	int	changes;	/* the caller's */
+};
+
 enum leaserun_result filelock_open(struct filelock *, const struct filedir *,
 	    int dirfd, const char *name);
 
@@ -35,12 +47,9 @@ enum leaserun_result filelock_take(const struct filelock *);
 /*
  * Queues for the lease.  OK: it is ours.  HELD: not yet, or the deadline has
  * come.  Anything but OK leaves nothing locked.
- *
- * look() is for people: it is called with arg now and then, first soon, as who
- * has just taken the lock is not recorded yet.  False ends the wait.
  */
 enum leaserun_result filelock_wait(const struct filelock *, int64_t deadline,
-	    bool (*look)(void *), void *arg);
+	    struct filelock_look *);
 
 /* Frees the lease for all who share the descriptor. */
 void	 filelock_drop(const struct filelock *);

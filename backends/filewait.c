@@ -2,7 +2,12 @@
  * Getting a lease that somebody else may have, and saying who that is.  Must
  * never decide by what it says: only the lock tells who has the lease.
  */
+#include <sys/inotify.h>
+
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "filelook.h"
 #include "fileonce.h"
@@ -29,11 +34,47 @@ tell_holder(const struct filewait *w)
 	return told->go_on;
 }
 
+/* Readable when the record is written; -1: not there yet, or too many watch. */
+static int
+watch_record(const struct filewait *w)
+{
+	char file[FILEDIR_FILE_SIZE], path[64 + FILEDIR_FILE_SIZE];
+	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", w->dirfd,
+	    filedir_name(file, w->request->name, ".token"));
+	if (fd == -1 || inotify_add_watch(fd, path, IN_MODIFY) != -1)
+		return fd;
+	close(fd);
+	return -1;
+}
+
 /* Whoever waits for long is told of the next holder, too. */
 static bool
-look_again(void *arg)
+look_again(struct filelock_look *look)
 {
-	return tell_holder(arg);
+	char events[sizeof(struct inotify_event) + NAME_MAX + 1];
+
+	if (look->changes == -1)
+		look->changes = watch_record(look->arg);
+	else
+		while (read(look->changes, events, sizeof(events)) > 0)
+			continue;
+	return tell_holder(look->arg);
+}
+
+static enum leaserun_result
+queue_up(struct filewait *w)
+{
+	struct filelock_look look = { look_again, w, watch_record(w) };
+	enum leaserun_result result = LEASERUN_HELD;
+
+	/* It may have been written before we watched. */
+	if (look.changes == -1 || tell_holder(w))
+		result = filelock_wait(w->lock, w->deadline, &look);
+	if (look.changes != -1)
+		close(look.changes);
+	return result;
 }
 
 enum leaserun_result
@@ -50,7 +91,7 @@ filewait_lock(struct filewait *w)
 		if (!tell_holder(w) || !w->request->wait ||
 		    w->dir->host->now() >= w->deadline)
 			break;
-		result = filelock_wait(w->lock, w->deadline, look_again, w);
+		result = queue_up(w);
 	}
 	return result;
 }
