@@ -31,6 +31,9 @@ struct task {
 static struct task tasks[TASKS_MAX];
 static int ntasks;
 
+/* Until it executes something, it is no more than a fork of ours. */
+static pid_t starting;
+
 static struct task *
 task_of(pid_t tid)
 {
@@ -165,6 +168,10 @@ see(pid_t tid, int status, struct trace *trace)
 		see_call(tid, trace);
 	else if (event == PTRACE_EVENT_EXIT)
 		look_for_peak(trace);
+	else if (event == PTRACE_EVENT_EXEC && tid == starting) {
+		starting = 0;
+		trace->calls = 1;
+	}
 	if (event == PTRACE_EVENT_STOP && sig != SIGTRAP) {
 		ptrace(PTRACE_LISTEN, tid, 0, 0);
 		return;
@@ -183,6 +190,7 @@ trace_start(pid_t pid)
 	    ptrace(PTRACE_INTERRUPT, pid, 0, 0) == -1 ||
 	    waitpid(pid, &status, __WALL) != pid || !WIFSTOPPED(status))
 		return -1;
+	starting = pid;
 	return ptrace(PTRACE_SYSCALL, pid, 0, 0) == -1 ? -1 : 0;
 }
 
