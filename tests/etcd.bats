@@ -896,6 +896,18 @@ woken() {
 	done
 }
 
+# It looks 10 s after the watch began at the earliest, if nothing makes it.
+@test "a release between the look and the watch is seen" {
+	with_relay
+	hold "${direct[@]}" -t 60s -r 10s
+	order "delay 300"
+	waiter got -t 60s -r 10s -w 9s
+	wait_until 20 queued 1
+	let_go
+	assert_ends 0 "$waiter"
+	[ -s got ]
+}
+
 @test "a waiter whose watch stays silent polls" {
 	with_relay
 	hold "${direct[@]}" -t 60s -r 10s
