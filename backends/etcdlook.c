@@ -9,7 +9,11 @@
 #include "etcdlease.h"
 #include "etcdlook.h"
 
-#define PAGE	500		/* keys in one answer */
+/*
+ * Keys in one answer, which has room for as many of the longest.  For each page
+ * etcd counts all that come behind it.
+ */
+#define PAGE	2000
 
 static void
 copy(char *dst, size_t size, const char *src)
@@ -108,12 +112,14 @@ etcdlook_entry(const struct etcd *e, const struct etcdview *view,
 		entry->pid = 0;		/* nobody runs */
 	entry->token = etcdview_token(view, kv);
 	entry->held_for_ms = at_least(now_ms - entry->acquired_ms, 0);
+	if (kv == &view->held)
+		entry->renewed_ms = entry->acquired_ms;
+	if (kv->lease == 0)		/* put there by hand */
+		return;
 	until = kv == &view->held ? now_ms + etcdkv_int(kv, "ttl_ms") :
 	    entry->acquired_ms + etcdkv_int(kv, "hold_ms");
 	entry->expires_in_ms = at_least(until - now_ms, 1);
 	entry->expires_ms = now_ms + entry->expires_in_ms;
-	if (kv == &view->held)
-		entry->renewed_ms = entry->acquired_ms;
 }
 
 enum leaserun_result
@@ -125,13 +131,8 @@ etcdlook_full(struct etcd *e, const struct etcdview *view, int64_t deadline,
 	int64_t left_ms, granted_s;
 
 	etcdlook_entry(e, view, entry);
-	if (!kv->there)
+	if (!kv->there || kv->lease == 0)
 		return LEASERUN_OK;
-	if (kv->lease == 0) {		/* put there by hand */
-		entry->expires_in_ms = -1;
-		entry->expires_ms = 0;
-		return LEASERUN_OK;
-	}
 	result = etcdlease_left(e, kv->lease, deadline, &left_ms, &granted_s);
 	if (result != LEASERUN_OK)
 		return result;
@@ -145,7 +146,7 @@ etcdlook_full(struct etcd *e, const struct etcdview *view, int64_t deadline,
 	return LEASERUN_OK;
 }
 
-/* --- list --- */
+/* --- One name --- */
 
 /* How many wait for the name. */
 static enum leaserun_result
@@ -168,9 +169,8 @@ count_waiters(struct etcd *e, int64_t deadline, struct leaserun_entry *entry)
 	return result;
 }
 
-/* Of a view that is then cleared. */
 static enum leaserun_result
-tell(struct etcd *e, struct etcdview *view, int64_t deadline,
+list_one(struct etcd *e, const struct etcdview *view, int64_t deadline,
     leaserun_entry_fn *fn, void *arg)
 {
 	struct leaserun_entry entry;
@@ -182,102 +182,206 @@ tell(struct etcd *e, struct etcdview *view, int64_t deadline,
 		result = count_waiters(e, deadline, &entry);
 	if (result == LEASERUN_OK)
 		fn(arg, &entry);
-	etcdview_clear(view);
 	return result;
 }
 
-/* "PREFIX/lease/NAME/what" to NAME; false: it is none. */
-static bool
-name_of(const struct etcd *e, const char *key, char name[LEASERUN_NAME_SIZE])
-{
-	char before[ETCDKEYS_SIZE];
-	size_t len;
+/* --- All of them --- */
 
-	snprintf(before, sizeof(before), "%s/lease/", e->url.prefix);
-	if (strncmp(key, before, strlen(before)) != 0)
+/* The keys below one that ends with '/', in order. */
+struct pages {
+	struct etcd	*e;
+	int64_t		deadline;
+	bool		keys_only, has_more;
+	json_t		*answer;	/* owned */
+	size_t		i;		/* the next one in there */
+	char		before[ETCDKEYS_SIZE];	/* what all begin with */
+	char		from[ETCDKEYS_SIZE];	/* of the next page */
+	char		key[ETCDKEYS_SIZE];	/* where we are; "": behind */
+	char		name[LEASERUN_NAME_SIZE];	/* in that */
+	const json_t	*kv;
+};
+
+/* Below PREFIX/lease/ or PREFIX/wait/. */
+static void
+pages_init(struct pages *p, struct etcd *e, const char *below,
+    bool keys_only, int64_t deadline)
+{
+	memset(p, 0, sizeof(*p));
+	p->e = e;
+	p->deadline = deadline;
+	p->keys_only = keys_only;
+	p->has_more = true;
+	snprintf(p->before, sizeof(p->before), "%s/%s/", e->url.prefix, below);
+	snprintf(p->from, sizeof(p->from), "%s", p->before);
+}
+
+static void
+pages_clear(struct pages *p)
+{
+	json_decref(p->answer);
+	p->answer = NULL;
+}
+
+static enum leaserun_result
+pages_turn(struct pages *p)
+{
+	enum leaserun_result result;
+	char end[ETCDKEYS_SIZE];
+	json_t *request;
+
+	pages_clear(p);
+	p->i = 0;
+	etcdkeys_end(end, p->before);
+	request = json_pack("{s:o, s:o, s:i, s:b}", "key",
+	    etcdjson_bytes(p->from), "range_end", etcdjson_bytes(end),
+	    "limit", PAGE, "keys_only", p->keys_only);
+	result = etcdcall(p->e, "/v3/kv/range", request, p->deadline,
+	    &p->answer, NULL);
+	json_decref(request);
+	if (result == LEASERUN_OK)
+		p->has_more = json_is_true(json_object_get(p->answer,
+		    "more"));
+	return result;
+}
+
+/* "BEFORE NAME/..." to NAME; false: it is none. */
+static bool
+read_name(struct pages *p)
+{
+	const char *name = p->key + strlen(p->before);
+	size_t len = strcspn(name, "/");
+
+	if (len == 0 || len >= sizeof(p->name) || name[len] != '/')
 		return false;
-	key += strlen(before);
-	len = strcspn(key, "/");
-	if (len == 0 || len >= LEASERUN_NAME_SIZE || key[len] != '/')
-		return false;
-	memcpy(name, key, len);
-	name[len] = '\0';
+	memcpy(p->name, name, len);
+	p->name[len] = '\0';
 	return true;
+}
+
+/* On to the next one that is of a name. */
+static enum leaserun_result
+pages_next(struct pages *p)
+{
+	enum leaserun_result result;
+	char *text;
+
+	for (;;) {
+		p->kv = json_array_get(json_object_get(p->answer, "kvs"),
+		    p->i);
+		if (p->kv == NULL && !p->has_more) {
+			p->key[0] = '\0';
+			return LEASERUN_OK;
+		}
+		if (p->kv == NULL) {
+			if ((result = pages_turn(p)) != LEASERUN_OK)
+				return result;
+			continue;
+		}
+		p->i++;
+		text = etcdjson_text(p->kv, "key");
+		if (text == NULL || strncmp(text, p->before,
+		    strlen(p->before)) != 0) {
+			free(text);
+			return etcdcall_nonsense(p->e, "a key");
+		}
+		snprintf(p->key, sizeof(p->key), "%s", text);
+		/* The next key that could exist, as far as ours go. */
+		snprintf(p->from, sizeof(p->from), "%s\x01", text);
+		free(text);
+		if (read_name(p))
+			return LEASERUN_OK;
+	}
 }
 
 struct listing {
 	struct etcd	*e;
 	struct etcdview	view;		/* of the name that is being read */
 	struct etcdkv	floor;		/* borrowed by the view */
-	int64_t		deadline;
+	struct pages	leases, waits;
+	int64_t		ask_until, deadline;
 	leaserun_entry_fn *fn;
 	void		*arg;
 };
 
-/* Keys of one name stand together. */
+/* The order of keys: a name ends with a slash there. */
+static int
+compare_names(const char *a, const char *b)
+{
+	while (*a == *b && *a != '\0') {
+		a++;
+		b++;
+	}
+	return (*a == '\0' ? '/' : *a) - (*b == '\0' ? '/' : *b);
+}
+
+/* Both are read in the same order, so once. */
 static enum leaserun_result
-list_key(struct listing *l, const char *key, const json_t *kv)
+count_listed(struct listing *l, struct leaserun_entry *entry)
 {
 	enum leaserun_result result = LEASERUN_OK;
-	char name[LEASERUN_NAME_SIZE];
+	struct pages *p = &l->waits;
+	int order = -1;
 
-	if (!name_of(l->e, key, name))
-		return LEASERUN_OK;
-	if (strcmp(name, l->view.name) != 0) {
-		if (l->view.name[0] != '\0')
-			result = tell(l->e, &l->view, l->deadline, l->fn,
-			    l->arg);
-		memset(&l->view, 0, sizeof(l->view));
-		snprintf(l->view.name, sizeof(l->view.name), "%s", name);
-		l->view.floor = l->floor;
-		json_incref(l->floor.value);
+	entry->waiting = 0;
+	if (p->answer == NULL)
+		result = pages_next(p);
+	while (result == LEASERUN_OK && p->key[0] != '\0' &&
+	    (order = compare_names(p->name, entry->name)) <= 0) {
+		entry->waiting += order == 0;
+		result = pages_next(p);
 	}
-	if (result == LEASERUN_OK && !etcdview_add(l->e, &l->view, kv))
-		result = etcdcall_nonsense(l->e, "a key");
 	return result;
 }
 
-/* One page; key becomes the one to go on from, "" behind the last. */
+/*
+ * How long each lease lasts is a request.  When there are too many for the time
+ * that we have, the others last for their ttl at most.
+ */
 static enum leaserun_result
-list_page(struct listing *l, const char *end, char key[ETCDKEYS_SIZE])
+tell(struct listing *l)
 {
-	enum leaserun_result result;
-	json_t *request, *answer = NULL;
-	const json_t *kv;
-	char *text;
-	size_t i;
+	enum leaserun_result result = LEASERUN_OK;
+	struct leaserun_entry entry;
 
-	request = json_pack("{s:o, s:o, s:i}", "key", etcdjson_bytes(key),
-	    "range_end", etcdjson_bytes(end), "limit", PAGE);
-	result = etcdcall(l->e, "/v3/kv/range", request, l->deadline, &answer,
-	    NULL);
-	json_decref(request);
-	if (result != LEASERUN_OK)
-		return result;
-	json_array_foreach(json_object_get(answer, "kvs"), i, kv) {
-		if ((text = etcdjson_text(kv, "key")) == NULL) {
-			result = etcdcall_nonsense(l->e, "a key");
-			break;
-		}
-		/* The next key that could exist, as far as ours go. */
-		snprintf(key, ETCDKEYS_SIZE, "%s\x01", text);
-		result = list_key(l, text, kv);
-		free(text);
-		if (result != LEASERUN_OK)
-			break;
+	if (l->view.name[0] == '\0')
+		return LEASERUN_OK;
+	if (l->e->host->now() < l->ask_until)
+		result = etcdlook_full(l->e, &l->view, l->deadline, &entry);
+	else
+		etcdlook_entry(l->e, &l->view, &entry);
+	if (result == LEASERUN_OK && entry.state != LEASERUN_FREE)
+		result = count_listed(l, &entry);
+	if (result == LEASERUN_OK)
+		l->fn(l->arg, &entry);
+	etcdview_clear(&l->view);
+	return result;
+}
+
+/* Keys of one name stand together. */
+static enum leaserun_result
+list_key(struct listing *l)
+{
+	enum leaserun_result result = LEASERUN_OK;
+
+	if (strcmp(l->leases.name, l->view.name) != 0) {
+		result = tell(l);
+		memset(&l->view, 0, sizeof(l->view));
+		memcpy(l->view.name, l->leases.name, sizeof(l->view.name));
+		l->view.floor = l->floor;
+		json_incref(l->floor.value);
 	}
-	if (!json_is_true(json_object_get(answer, "more")))
-		key[0] = '\0';
-	json_decref(answer);
+	if (result == LEASERUN_OK && !etcdview_add(l->e, &l->view,
+	    l->leases.kv))
+		result = etcdcall_nonsense(l->e, "a key");
 	return result;
 }
 
 static enum leaserun_result
 list_all(struct etcd *e, int64_t deadline, leaserun_entry_fn *fn, void *arg)
 {
-	struct listing l = { .e = e, .deadline = deadline, .fn = fn,
-	    .arg = arg };
-	char key[ETCDKEYS_SIZE], end[ETCDKEYS_SIZE];
+	int64_t now = e->host->now();
+	struct listing l = { .e = e, .ask_until = now + (deadline - now) / 2,
+	    .deadline = deadline, .fn = fn, .arg = arg };
 	enum leaserun_result result;
 	struct etcdview floor;
 
@@ -285,15 +389,20 @@ list_all(struct etcd *e, int64_t deadline, leaserun_entry_fn *fn, void *arg)
 	if ((result = etcdview_look(e, &floor, "-", deadline)) != LEASERUN_OK)
 		return result;
 	l.floor = floor.floor;
-	snprintf(key, sizeof(key), "%s/lease/", e->url.prefix);
-	etcdkeys_end(end, key);
-	do {
-		result = list_page(&l, end, key);
-	} while (result == LEASERUN_OK && key[0] != '\0');
-	if (result == LEASERUN_OK && l.view.name[0] != '\0')
-		result = tell(e, &l.view, deadline, fn, arg);
+	pages_init(&l.leases, e, "lease", false, deadline);
+	pages_init(&l.waits, e, "wait", true, deadline);
+	result = pages_next(&l.leases);
+	while (result == LEASERUN_OK && l.leases.key[0] != '\0') {
+		result = list_key(&l);
+		if (result == LEASERUN_OK)
+			result = pages_next(&l.leases);
+	}
+	if (result == LEASERUN_OK)
+		result = tell(&l);
 	etcdview_clear(&l.view);
 	etcdview_clear(&floor);
+	pages_clear(&l.leases);
+	pages_clear(&l.waits);
 	return result;
 }
 
@@ -309,9 +418,8 @@ etcdlook_list(void *self, const char *name, int64_t deadline,
 		return list_all(e, deadline, fn, arg);
 	if ((result = etcdview_look(e, &view, name, deadline)) != LEASERUN_OK)
 		return result;
-	if ((result = etcdview_check(e, &view)) != LEASERUN_OK) {
-		etcdview_clear(&view);
-		return result;
-	}
-	return tell(e, &view, deadline, fn, arg);
+	if ((result = etcdview_check(e, &view)) == LEASERUN_OK)
+		result = list_one(e, &view, deadline, fn, arg);
+	etcdview_clear(&view);
+	return result;
 }

@@ -22,6 +22,8 @@
 /* What the transaction of ours begins and ends with, around the statements. */
 #define BEFORE	6
 #define AFTER	1
+/* What comes then, and an error that it may have when it is committed. */
+#define THEN	2
 
 #define PART_READ_ONLY	5
 
@@ -80,7 +82,7 @@ note_error(struct pgconn *c, const PGresult *res)
 	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
 	const char *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
 
-	if (c->state[0] != '\0')
+	if (c->state[0] != '\0' || c->part > c->commit)
 		return;
 	snprintf(c->state, sizeof(c->state), "%s",
 	    state == NULL ? "XXXXX" : state);
@@ -106,18 +108,17 @@ note_read_only(struct pgconn *c)
 static void
 note_result(struct pgconn *c, PGresult *part, PGresult *res[])
 {
-	unsigned int commit = c->nparts - AFTER - 1;
 	bool is_ours = res == NULL;	/* nothing is expected of it */
 
 	if (!is_ours && c->part == PART_READ_ONLY &&
 	    strcmp(pgsql_value(part, 0, 0), "on") == 0)
 		note_read_only(c);
-	else if (!is_ours && c->part == commit &&
+	else if (!is_ours && c->part == c->commit &&
 	    strcmp(PQcmdStatus(part), "ROLLBACK") == 0) {
 		snprintf(c->state, sizeof(c->state), "25P02");
 		pgdial_keep_text(c, "the transaction was rolled back");
 	}
-	if (!is_ours && c->part >= BEFORE && c->part < commit)
+	if (!is_ours && c->part >= BEFORE && c->part < c->commit)
 		res[c->part - BEFORE] = part;
 	else
 		PQclear(part);
@@ -217,6 +218,7 @@ begin_request(struct pgconn *c, unsigned int nparts)
 	c->is_in_doubt = false;
 	c->part = 0;
 	c->nparts = nparts;
+	c->commit = nparts;
 	c->sent_ns = c->host->now();
 }
 
@@ -238,6 +240,8 @@ send_transaction(struct pgconn *c, const struct pgstatement *s, unsigned int n,
 	unsigned int i;
 
 	begin_request(c, BEFORE + n + AFTER + 1);
+	c->commit = BEFORE + n;
+	c->nparts += c->then == NULL ? 0 : THEN;
 	c->is_unanswered = true;
 	ms = limit > c->sent_ns ? (limit - c->sent_ns) / NS_PER_MS : 1;
 	snprintf(lock, sizeof(lock), "SET LOCAL lock_timeout = %" PRId64,
@@ -254,7 +258,9 @@ send_transaction(struct pgconn *c, const struct pgstatement *s, unsigned int n,
 		if (!send_one(c, s[i].sql, s[i].nparams, s[i].params))
 			return false;
 	}
-	return send_one(c, "COMMIT", 0, NULL) && PQpipelineSync(c->pg) == 1;
+	return send_one(c, "COMMIT", 0, NULL) && (c->then == NULL ||
+	    send_one(c, c->then->sql, c->then->nparams, c->then->params)) &&
+	    PQpipelineSync(c->pg) == 1;
 }
 
 enum leaserun_result
@@ -398,15 +404,16 @@ pgconn_run(struct pgconn *c, const struct pgstatement *s, unsigned int n,
 			drain(c, deadline);
 		result = pgdial(c, deadline);
 		if (result != LEASERUN_OK)
-			return result;
+			break;
 		result = transact(c, s, n, earlier(deadline,
 		    c->host->now() + c->answer_ns), res);
 		if (result == LEASERUN_OK)
-			return result;
+			break;
 		clear(res, n);
 		if (!is_class(c, "25006"))
-			return result;
+			break;
 	}
+	c->then = NULL;
 	return result;
 }
 

@@ -16,6 +16,12 @@
 /* A last try that had no more time says less than the one before it. */
 #define PGCONN_SHORT_NS		INT64_C(200000000)
 
+struct pgstatement {
+	const char	*sql;
+	const char	*const *params;	/* text; NULL is NULL */
+	int		 nparams;
+};
+
 struct pgconn {
 	const struct leaserun_host *host;
 	const struct pgurl *url;
@@ -37,16 +43,17 @@ struct pgconn {
 	bool		 is_in_doubt;	/* committed, but not everywhere */
 	unsigned int	 part;		/* of the answer that is being read */
 	unsigned int	 nparts;
+	unsigned int	 commit;	/* the part that the answer hangs on */
 	int64_t		 sent_ns;	/* before the last request */
+	/*
+	 * Borrowed for the next pgconn_run() alone: run behind its transaction
+	 * if that was committed, in one of its own that nobody waits for to be
+	 * on disk.  Whether it worked is not told.  NULL: nothing.
+	 */
+	const struct pgstatement *then;
 };
 
 #define PGCONN_STATEMENTS	48	/* in one transaction */
-
-struct pgstatement {
-	const char	*sql;
-	const char	*const *params;	/* text; NULL is NULL */
-	int		 nparams;
-};
 
 void	pgconn_init(struct pgconn *, const struct leaserun_host *,
 	    const struct pgurl *);

@@ -147,13 +147,21 @@ const char pgsql_mend[] =
     "  AND l.expires_at > " AFTER("(" TTL " + 1000)") ")"
     "  OR (" FUTURE " AND l.hold_until > clock_timestamp()))";
 
-/* Whoever listens is told when a name may have become free. */
-#define TOLD	"RETURNING pg_notify('" PGSQL_CHANNEL "', l.name)"
+/*
+ * Whoever listens is told when a name may have become free.  All commits that
+ * notify, in all databases, wait for each other, so this is one without
+ * anything that would have to be on disk first.
+ */
+#define NOTIFY	"pg_notify('" PGSQL_CHANNEL "', l.name)"
+
+const char pgsql_tell[] =
+    "SELECT " NOTIFY " FROM @ AS l"
+    " WHERE l.name = $1 AND l.owner = $2 AND l.state = 'released'";
 
 const char pgsql_abandon[] =
     "UPDATE @ AS l SET state = 'released', expires_at = clock_timestamp(),"
     " hold_until = NULL, revoke_token = NULL"
-    " WHERE l.name = $1 AND " OWN " " TOLD;
+    " WHERE l.name = $1 AND " OWN;
 
 const char pgsql_renew[] =
     "UPDATE @ AS l SET expires_at = " AFTER("$4") ","
@@ -172,7 +180,8 @@ const char pgsql_release[] =
     " end_status = CASE WHEN $4::boolean THEN $5::integer"
     "  ELSE l.end_status END,"
     " ran_ms = CASE WHEN $4::boolean THEN $6::bigint ELSE l.ran_ms END"
-    " WHERE l.name = $1 AND " OWN " AND l.token = $3::bigint " TOLD;
+    " WHERE l.name = $1 AND " OWN " AND l.token = $3::bigint"
+    " RETURNING 1";
 
 /* In the order of enum column. */
 const char pgsql_list[] =
@@ -199,7 +208,8 @@ const char pgsql_revoke[] =
 const char pgsql_force[] =
     "UPDATE @ AS l SET state = 'forced', expires_at = clock_timestamp(),"
     " hold_until = NULL WHERE l.name = $1 AND ((" LIVE ")"
-    "  OR l.hold_until > clock_timestamp()) AND " MEANT " " TOLD ", " CHECK;
+    "  OR l.hold_until > clock_timestamp()) AND " MEANT
+    " RETURNING " NOTIFY ", " CHECK;
 
 /* In words, and the statements that end them; NULL: nobody. */
 #define BLOCKERS \

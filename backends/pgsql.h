@@ -30,9 +30,10 @@ extern const char pgsql_take_plain[];	/* without the timeline */
 extern const char pgsql_add[];		/* the same: of a new name */
 extern const char pgsql_add_plain[];
 extern const char pgsql_mend[];		/* name: after a step of the clock */
-extern const char pgsql_abandon[];	/* name owner */
 extern const char pgsql_renew[];	/* name owner token ttl */
+extern const char pgsql_abandon[];	/* name owner */
 extern const char pgsql_release[];	/* name owner token ran status ran_ms */
+extern const char pgsql_tell[];		/* name owner: after one of these two */
 extern const char pgsql_list[];		/* name or NULL: any number of rows */
 extern const char pgsql_revoke[];	/* name token */
 extern const char pgsql_force[];	/* name token */

@@ -245,7 +245,7 @@ give_up(struct postgres *p, const struct leaserun_request *r,
 	enum leaserun_result result;
 	PGresult *res;
 
-	result = postgres_run(p, &s, 1, deadline, &res);
+	result = postgres_give(p, &s, 1, deadline, &res);
 	PQclear(res);
 	return result == LEASERUN_OK ? why : result;
 }

@@ -164,6 +164,21 @@ postgres_run(struct postgres *p, const struct pgstatement *s, unsigned int n,
 }
 
 enum leaserun_result
+postgres_give(struct postgres *p, const struct pgstatement *s, unsigned int n,
+    int64_t deadline, PGresult *res[])
+{
+	char *sql = pgsql_for(pgsql_tell, p->url.table);
+	const struct pgstatement tell = { sql, s[n - 1].params, 2 };
+	enum leaserun_result result;
+
+	p->conn.then = sql == NULL ? NULL : &tell;
+	result = postgres_run(p, s, n, deadline, res);
+	p->conn.then = NULL;
+	free(sql);
+	return result;
+}
+
+enum leaserun_result
 postgres_row(struct postgres *p, const PGresult *res, int n,
     struct pgsql_row *row)
 {
@@ -218,7 +233,7 @@ pg_abandon(void *self, const char *name, const char *owner, int64_t deadline)
 		return LEASERUN_OK;	/* nothing was ever asked for */
 	/* Granted after it was given up, it would stay for its ttl. */
 	pgconn_settle(&p->conn, deadline - ABANDON_NS);
-	result = postgres_run(p, &s, 1, deadline, &res);
+	result = postgres_give(p, &s, 1, deadline, &res);
 	PQclear(res);
 	return result;
 }
@@ -318,7 +333,7 @@ pg_release(void *self, const struct leaserun_lease *lease,
 		s[n++] = s[0];
 		s[0] = pgonce_record(&once, lease, end);
 	}
-	result = postgres_run(p, s, n, deadline, res);
+	result = postgres_give(p, s, n, deadline, res);
 	if (result != LEASERUN_OK)
 		return result;
 	found = PQntuples(res[n - 1]) > 0;

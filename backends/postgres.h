@@ -29,6 +29,14 @@ enum leaserun_result postgres_run(struct postgres *,
 	    const struct pgstatement *, unsigned int n, int64_t deadline,
 	    PGresult *res[]);
 
+/*
+ * The same for what frees a name, which is the last of them: then whoever
+ * listens is told.
+ */
+enum leaserun_result postgres_give(struct postgres *,
+	    const struct pgstatement *, unsigned int n, int64_t deadline,
+	    PGresult *res[]);
+
 /* The row of a name; *found is false if there is none. */
 enum leaserun_result postgres_look(struct postgres *, const char *name,
 	    int64_t deadline, struct pgsql_row *, bool *found);

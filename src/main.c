@@ -53,7 +53,7 @@ print_help(void)
 	    "  leaserun --version\n\n"
 	    "The manual: leaserun(1), leaserun.conf(5), leaserun-postgres(7), "
 	    "leaserun-etcd(7),\nleaserun-fencing(7), leaserun-migrating(7), "
-	    "leaserun-tutorial(7).\n");
+	    "leaserun-scaling(7), leaserun-tutorial(7).\n");
 	return EXIT_OK;
 }
 

@@ -862,6 +862,58 @@ woken() {
 	wait_until 10 queued 0
 }
 
+# put_held NAME...: as a run does, all bound to one lease of etcd.
+put_held() {
+	local lease name
+
+	lease=$(ctl lease grant 600 | sed -E 's/^lease ([0-9a-f]+) .*/\1/')
+	for name; do
+		ctl put --lease="$lease" "/test/lease/$name/held" \
+		    '{"layout":1,"owner":"a:1","label":"a","host":"h","ttl_ms":600000}'
+	done >ctl.out
+}
+
+# waiting NAME
+waiting() {
+	jq -r --arg name "$1" 'map(select(.name == $name))[0].waiting' all.json
+}
+
+@test "status of all names counts the waiters of each" {
+	etcd_start
+	use "$ETCD"
+	# Not in the order in which keys are.
+	put_held a a-b a.b a%20b c
+	for i in {1..16}; do
+		{
+			printf '\n'
+			printf "put /test/wait/a/$i.%s {}\n" {1..126}
+			printf 'put /test/wait/b/%s {}\n\n\n' "$i"
+		} | ctl txn -i >ctl.out
+	done
+	for key in 0/x a-b/1 a-b/2 a%20b/1 a.a/1 c/1 c/2 c/3 z/x; do
+		ctl put "/test/wait/$key" '{}'
+	done >ctl.out
+	run_tool 0 status --json
+	jq -s 'flatten' <<<"$stdout" >all.json
+	assert_equal "$(waiting a)" 2016
+	assert_equal "$(waiting a-b)" 2
+	assert_equal "$(waiting a.b)" 0
+	assert_equal "$(waiting 'a b')" 1
+	assert_equal "$(waiting c)" 3
+}
+
+@test "status of more names than can be asked for in time is an answer" {
+	with_relay
+	put_held n{100..160}
+	order delay 50
+	run_tool 0 status --json --connect-timeout 4s
+	printf '%s\n' "$stdout" >late.json
+	assert_equal "$(jq -s 'flatten | length' late.json)" 61
+	# How long those last that were not asked for: the ttl, at most.
+	assert_equal "$(jq -s 'flatten | map(select(.state == "held")) |
+	    length' late.json)" 61
+}
+
 @test "a waiter is woken although the watch was compacted or broken" {
 	local how
 

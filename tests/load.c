@@ -1,125 +1,78 @@
 /*
- * How many renewals a second a store carries: holds many leases from a few
- * processes, through the backend's own module, and renews them in turn.
+ * How much a store carries: holds many leases from a few processes, through the
+ * backend's own module, and renews them in turn.
  *
- *	load MODULE.so URL LEASES PROCESSES SECONDS
+ *	load [-jc] [-r RATE] [-s PID,...] [-x COMMAND]
+ *	    MODULE.so URL LEASES PROCESSES SECONDS
  *
- * Prints renewals a second and how long one takes (median, 99 of 100, longest).
+ *	-j	heartbeats as jobs send them: each lease on a connection of its
+ *		own, which stays open or not as the module thinks best; else
+ *		each process has one for all
+ *	-c	whole runs instead of renewals: a grant and a release
+ *	-r RATE	so many a second, by all together; else as fast as it goes
+ *	-s PID	what these processes and their children use is the store's cost
+ *	-x COMMAND is run by a shell while all are held, after all else
+ *
+ * Prints how many a second, and how long one takes (median, 99 of 100,
+ * longest).
  */
-#include <sys/mman.h>
 #include <sys/wait.h>
 
-#include <dlfcn.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "../backends/leaserun-backend.h"
+#include "loadcost.h"
+#include "loadhost.h"
 
-#define NS_PER_MS	INT64_C(1000000)
-#define NS_PER_S	INT64_C(1000000000)
-#define PATIENCE	(30 * NS_PER_S)
-#define TTL		(60 * NS_PER_S)
-#define SAMPLES		200000
+#define TTL		(600 * NS_PER_S)	/* taking all takes time */
+#define SAMPLES		400000
 
 /* Shared by the processes. */
 struct arena {
 	atomic_int	ready, failures;
-	atomic_bool	go;
+	atomic_bool	go, is_over;
 	atomic_uint	n;
+	atomic_llong	until;
 	int64_t		took_ns[SAMPLES];
-	atomic_uint	renewals;
 };
 
 struct held {
 	char		name[LEASERUN_NAME_SIZE];
 	char		owner[LEASERUN_OWNER_SIZE];
 	struct leaserun_lease lease;
+	void		*self;		/* NULL: that of the process */
 };
 
-static const struct leaserun_backend *ops;
+struct plan {
+	bool		as_jobs, is_runs;
+	double		rate;		/* 0: as fast as it goes */
+	const char	*command;	/* NULL: none */
+	struct store	store;
+	const char	*url;
+	int		leases, processes;
+	double		seconds;
+};
+
 static struct arena *arena;
 
-static int64_t
-now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_BOOTTIME, &ts);
-	return (int64_t)ts.tv_sec * NS_PER_S + ts.tv_nsec;
-}
-
-static enum leaserun_result
-host_wait(const struct leaserun_host *host, struct pollfd *fds,
-    unsigned int n, int64_t deadline)
-{
-	int64_t left = deadline - now_ns();
-	struct timespec ts = { 0, 0 };
-
-	(void)host;
-	if (left > 0)
-		ts = (struct timespec){ left / NS_PER_S, left % NS_PER_S };
-	return ppoll(fds, n, &ts, NULL) == -1 && errno != EINTR ?
-	    LEASERUN_UNAVAILABLE : LEASERUN_OK;
-}
-
 static bool
-host_holder(const struct leaserun_host *host, const struct leaserun_entry *e)
+host_holder(const struct leaserun_host *unused, const struct leaserun_entry *e)
 {
-	(void)host;
+	(void)unused;
 	(void)e;
 	return false;
 }
 
-static void __attribute__((format(printf, 2, 3)))
-host_debug(const struct leaserun_host *host, const char *fmt, ...)
-{
-	(void)host;
-	(void)fmt;
-}
-
-static void __attribute__((format(printf, 2, 3)))
-host_error(const struct leaserun_host *host, const char *fmt, ...)
-{
-	va_list ap;
-
-	(void)host;
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-}
-
-static uint64_t
-host_random(uint64_t limit)
-{
-	return limit == 0 ? 0 : (uint64_t)random() % limit;
-}
-
-static const struct leaserun_host host = {
-	.size = sizeof(host), .version = LEASERUN_BACKEND_VERSION,
-	.now = now_ns, .wait = host_wait, .holder = host_holder,
-	.debug = host_debug, .error = host_error, .random = host_random,
-};
+/* --- One lease --- */
 
 static bool
-take(void *self, struct held *h, int process, int i)
+take(void *self, struct held *h)
 {
 	struct leaserun_request request = { .name = h->name,
 	    .owner = h->owner, .label = "load", .host = "localhost",
 	    .pid = getpid(), .ttl_ns = TTL, .answer_ns = PATIENCE };
 	struct leaserun_grant grant;
 
-	snprintf(h->name, sizeof(h->name), "load-%d-%d", process, i);
-	/* Each half is one of its own, for stores that use one. */
-	snprintf(h->owner, sizeof(h->owner), "load:%08x%08x%08x%08x",
-	    process + 1, i, process + 1, i);
 	if (ops->acquire(self, &request, now_ns() + PATIENCE, &grant) !=
 	    LEASERUN_OK)
 		return false;
@@ -128,111 +81,223 @@ take(void *self, struct held *h, int process, int i)
 	return true;
 }
 
-static void
+static bool
+give(void *self, const struct held *h)
+{
+	struct leaserun_end end = { .ran = true };
+
+	return ops->release(self, &h->lease, &end, now_ns() + PATIENCE) ==
+	    LEASERUN_OK;
+}
+
+static bool
 renew(void *self, const struct held *h)
 {
 	struct leaserun_renewal renewal;
-	int64_t start = now_ns();
-	unsigned int n;
 
 	memset(&renewal, 0, sizeof(renewal));
-	if (ops->renew(self, &h->lease, start + PATIENCE, &renewal) !=
-	    LEASERUN_OK)
-		arena->failures++;
-	arena->renewals++;
-	n = arena->n++;
+	return ops->renew(self, &h->lease, now_ns() + PATIENCE, &renewal) ==
+	    LEASERUN_OK;
+}
+
+/* A run has an owner of its own, and ends with its connections. */
+static bool
+run(const struct plan *plan, void *self, struct held *h, unsigned int round)
+{
+	void *own = plan->as_jobs ? ops_open(plan->url, NULL) : self;
+	bool ok;
+
+	snprintf(h->owner, sizeof(h->owner), "load:%08x%08x%08x%08x",
+	    (unsigned int)getpid(), round, (unsigned int)getpid(), round);
+	ok = own != NULL && take(own, h) && give(own, h);
+	if (own != NULL && own != self)
+		ops->close(own);
+	return ok;
+}
+
+/* --- A process --- */
+
+static void
+note(int64_t start, bool ok)
+{
+	unsigned int n = arena->n++;
+
 	if (n < SAMPLES)
 		arena->took_ns[n] = now_ns() - start;
+	if (ok)
+		return;
+	arena->failures++;
+	complain();
+}
+
+static bool
+take_all(const struct plan *plan, void *self, struct held *held, int process,
+    int n)
+{
+	struct held *h;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		h = &held[i];
+		snprintf(h->name, sizeof(h->name), "load-%d-%d", process, i);
+		/* Each half is one of its own, for stores that use one. */
+		snprintf(h->owner, sizeof(h->owner), "load:%08x%08x%08x%08x",
+		    process + 1, i, process + 1, i);
+		if (plan->is_runs)
+			continue;
+		if (!take(self, h))
+			return false;
+		if (plan->as_jobs &&
+		    (h->self = ops_open(plan->url, NULL)) == NULL)
+			return false;
+		/* Where connections are kept they are there from the start. */
+		if (plan->as_jobs && strcmp(ops->name, "postgres") != 0 &&
+		    !renew(h->self, h))
+			return false;
+	}
+	return true;
+}
+
+/* Evenly, and the processes not at the same moments. */
+static void
+pace(const struct plan *plan, int process, int64_t start, int64_t n)
+{
+	double step = plan->rate == 0 ? 0 :
+	    plan->processes / plan->rate * (double)NS_PER_S;
+
+	if (plan->rate > 0)
+		sleep_until(start + (int64_t)(step *
+		    ((double)n + (double)process / plan->processes)));
 }
 
 static void __attribute__((noreturn))
-work(const char *url, int process, int n, int64_t seconds)
+work(const struct plan *plan, int process)
 {
-	struct leaserun_option keep = { "connection", "keep" };
-	struct leaserun_target target = { .url = url, .options = &keep };
-	struct leaserun_end end = { .ran = true };
-	struct held *held = calloc((size_t)n, sizeof(*held));
-	unsigned int endpoints;
-	int64_t until;
-	void *self;
-	int i;
+	int i, n = plan->leases / plan->processes;
+	struct held *held = calloc((size_t)n, sizeof(*held)), *h;
+	void *self = ops_open(plan->url, "keep");
+	int64_t start, begun;
+	int64_t round;
+	bool ok;
 
-	target.noptions = strcmp(ops->name, "postgres") == 0;
-	if (held == NULL ||
-	    ops->open(&host, &target, &self, &endpoints) != LEASERUN_OK)
+	srandom((unsigned int)getpid());
+	if (held == NULL || self == NULL ||
+	    !take_all(plan, self, held, process, n)) {
+		complain();
 		_exit(1);
-	for (i = 0; i < n; i++) {
-		if (!take(self, &held[i], process, i))
-			_exit(1);
 	}
 	arena->ready++;
 	while (!arena->go)
 		usleep(1000);
-	until = now_ns() + seconds * NS_PER_S;
-	for (i = 0; now_ns() < until; i = (i + 1) % n)
-		renew(self, &held[i]);
-	for (i = 0; i < n; i++)
-		ops->release(self, &held[i].lease, &end, now_ns() + PATIENCE);
+	begun = now_ns();
+	for (round = 0;; round++) {
+		pace(plan, process, begun, round);
+		start = now_ns();
+		if (start >= arena->until)
+			break;
+		h = &held[round % n];
+		if (plan->is_runs)
+			ok = run(plan, self, h, (unsigned int)round);
+		else
+			ok = renew(h->self == NULL ? self : h->self, h);
+		note(start, ok);
+	}
+	while (!arena->is_over)
+		usleep(1000);
+	for (i = 0; i < n && !plan->is_runs; i++) {
+		give(self, &held[i]);
+		if (held[i].self != NULL)
+			ops->close(held[i].self);
+	}
 	ops->close(self);
 	_exit(0);
 }
 
-static int
-compare(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
+/* --- All of them --- */
 
 static void
-report(int leases, int64_t seconds)
+report(const struct plan *plan, double took_s, double cpu_s)
 {
-	unsigned int n = arena->n < SAMPLES ? arena->n : SAMPLES;
+	unsigned int all = arena->n, n = all < SAMPLES ? all : SAMPLES;
 
 	if (n == 0)
 		return;
-	qsort(arena->took_ns, n, sizeof(arena->took_ns[0]), compare);
-	printf("  %6d leases: %" PRId64 " renewals a second, each %.2f ms "
-	    "(99 of 100 below %.2f, longest %.2f), %d failed\n", leases,
-	    (int64_t)arena->renewals / seconds,
-	    (double)arena->took_ns[n / 2] / NS_PER_MS,
-	    (double)arena->took_ns[(uint64_t)n * 99 / 100] / NS_PER_MS,
+	qsort(arena->took_ns, n, sizeof(arena->took_ns[0]), compare_ns);
+	printf("  %6d leases, %3d at once: %5.0f %s a second, each %.2f ms "
+	    "(99 of 100 below %.2f, longest %.2f), %d failed", plan->leases,
+	    plan->processes, all / took_s, plan->is_runs ? "runs" : "renewals",
+	    percentile(arena->took_ns, n, 50),
+	    percentile(arena->took_ns, n, 99),
 	    (double)arena->took_ns[n - 1] / NS_PER_MS, arena->failures);
+	if (plan->store.n > 0)
+		printf("; the store: %.2f processors, %.0f us each",
+		    cpu_s / took_s, cpu_s / all * 1e6);
+	putchar('\n');
+}
+
+static int
+measure(const struct plan *plan)
+{
+	int i, status, failed = 0;
+	struct cost before, after;
+	int64_t start;
+
+	for (i = 0; i < plan->processes; i++) {
+		if (fork() == 0)
+			work(plan, i);
+	}
+	while (arena->ready < plan->processes &&
+	    waitpid(-1, &status, WNOHANG) == 0)
+		usleep(1000);
+	before = store_cost(&plan->store, 0);
+	start = now_ns();
+	arena->until = start + (int64_t)(plan->seconds * (double)NS_PER_S);
+	arena->go = true;
+	sleep_until(arena->until);
+	after = store_cost(&plan->store, 0);
+	report(plan, (double)(now_ns() - start) / NS_PER_S,
+	    after.cpu_s - before.cpu_s);
+	fflush(stdout);
+	if (plan->command != NULL && system(plan->command) != 0)
+		failed++;
+	arena->is_over = true;
+	while (wait(&status) > 0)
+		failed += status != 0;
+	return failed == 0 && arena->failures == 0 ? 0 : 1;
 }
 
 int
 main(int argc, char *argv[])
 {
-	int i, status, leases, processes, failed = 0;
-	void *module;
+	struct plan plan = { .as_jobs = false };
+	int c;
 
-	if (argc != 6) {
-		fprintf(stderr, "usage: load MODULE.so URL LEASES PROCESSES "
-		    "SECONDS\n");
+	while ((c = getopt(argc, argv, "jcr:s:x:")) != -1) {
+		if (c == 'j')
+			plan.as_jobs = true;
+		else if (c == 'c')
+			plan.is_runs = true;
+		else if (c == 'r')
+			plan.rate = atof(optarg);
+		else if (c == 's')
+			store_parse(&plan.store, optarg);
+		else if (c == 'x')
+			plan.command = optarg;
+		else
+			return 2;
+	}
+	argv += optind;
+	if (argc - optind != 5 || atoi(argv[3]) < 1 ||
+	    atoi(argv[2]) < atoi(argv[3])) {
+		fprintf(stderr, "usage: load [-jc] [-r RATE] [-s PID,...] "
+		    "[-x COMMAND] MODULE.so URL LEASES PROCESSES SECONDS\n");
 		return 2;
 	}
-	module = dlopen(argv[1], RTLD_NOW);
-	ops = module == NULL ? NULL : dlsym(module, "leaserun_backend");
-	arena = mmap(NULL, sizeof(*arena), PROT_READ | PROT_WRITE,
-	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (ops == NULL || arena == MAP_FAILED) {
-		fprintf(stderr, "load: %s\n", module == NULL ? dlerror() :
-		    strerror(errno));
-		return 1;
-	}
-	leases = atoi(argv[3]);
-	processes = atoi(argv[4]);
-	for (i = 0; i < processes; i++) {
-		if (fork() == 0)
-			work(argv[2], i, leases / processes, atoi(argv[5]));
-	}
-	while (arena->ready < processes &&
-	    waitpid(-1, &status, WNOHANG) == 0)
-		usleep(1000);
-	arena->go = true;
-	while (wait(&status) > 0)
-		failed += status != 0;
-	report(leases, atoi(argv[5]));
-	return failed == 0 ? 0 : 1;
+	ops_load(argv[0]);
+	arena = shared(sizeof(*arena));
+	plan.url = argv[1];
+	plan.leases = atoi(argv[2]);
+	plan.processes = atoi(argv[3]);
+	plan.seconds = atof(argv[4]);
+	return measure(&plan);
 }

@@ -196,3 +196,37 @@ renewals() {
 	assert_ends 0 "$holder"
 	assert_lacks "$(cat holder)" 'is lost'
 }
+
+# --- Telling ---
+
+# notify_fails SQL: instead of telling anybody.
+notify_fails() {
+	sql "CREATE OR REPLACE FUNCTION public.pg_notify(text, text)
+	    RETURNS void LANGUAGE plpgsql AS \$\$ BEGIN $1; END \$\$"
+}
+
+# Without a warning, and the next one takes nothing over.
+released_job() {
+	run_tool 0 run job true
+	assert_equal "$output" ''
+	assert_equal "$(sql "SELECT state FROM leaserun WHERE name = 'job'")" \
+	    released
+	run_tool 0 run job true
+	assert_equal "$output" ''
+}
+
+@test "who cannot be told of a release does not hold it up" {
+	pg_setup
+	sql 'ALTER ROLE postgres SET search_path = public, pg_catalog'
+	sql 'CREATE TABLE told (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)'
+	sql 'INSERT INTO told VALUES (1)'
+	notify_fails "RAISE EXCEPTION 'too many notifications'"
+	released_job
+	# As when the queue is full: known only at the end.
+	notify_fails 'INSERT INTO public.told VALUES (1)'
+	released_job
+	assert_equal "$(sql 'SELECT count(*) FROM told')" 1
+	notify_fails 'INSERT INTO public.told VALUES (2)'
+	released_job
+	assert_equal "$(sql 'SELECT count(*) > 1 FROM told')" t
+}
