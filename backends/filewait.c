@@ -26,7 +26,9 @@ tell_holder(const struct filewait *w)
 	    LEASERUN_OK)
 		host->debug(host, "cannot tell who holds '%s'",
 		    w->request->name);
-	if (told->any && strcmp(told->owner, entry.owner) == 0)
+	/* One who is just going, or who will be recorded soon, is no news. */
+	if (told->any && (entry.owner[0] == '\0' ||
+	    strcmp(told->owner, entry.owner) == 0))
 		return told->go_on;
 	told->any = true;
 	memcpy(told->owner, entry.owner, sizeof(told->owner));
