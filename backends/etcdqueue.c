@@ -62,6 +62,15 @@ read_place(struct etcdplace *place, const json_t *kv)
 	return ok;
 }
 
+static bool
+is_first(const json_t *queue, int64_t created)
+{
+	int64_t first;
+
+	return etcdjson_int(json_array_get(queue, 0), "create_revision",
+	    &first) && first == created;
+}
+
 bool
 etcdqueue_read(struct etcd *e, struct etcdwait *w, const json_t *answer,
     size_t i)
@@ -72,16 +81,22 @@ etcdqueue_read(struct etcd *e, struct etcdwait *w, const json_t *answer,
 	    "response_range"), "kvs");
 	own = json_array_get(json_object_get(etcdjson_response(answer, i + 1,
 	    "response_range"), "kvs"), 0);
+	/* Nobody is in front of one who was passed over. */
+	w->place = 0;
+	w->ahead[0] = '\0';
 	if (own == NULL || !etcdjson_int(own, "create_revision",
 	    &e->grip.queued))
 		return false;
-	w->place = 0;
-	/* The first is ourselves. */
+	/*
+	 * The first is ourselves, unless the place was made by a request whose
+	 * answer was lost: then others may have come, and it is asked again.
+	 */
+	w->placed = is_first(queue, e->grip.queued) ? w->view->revision : 0;
+	if (w->placed == 0)
+		return true;
 	while (w->place < ETCDWAIT_NEAR && read_place(&w->front[w->place],
 	    json_array_get(queue, (size_t)w->place + 1)))
 		w->place++;
-	w->placed = w->view->revision;
-	w->ahead[0] = '\0';
 	if (w->place == ETCDWAIT_NEAR)
 		memcpy(w->ahead, w->front[ETCDWAIT_NEAR - 1].key,
 		    sizeof(w->ahead));

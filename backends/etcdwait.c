@@ -136,7 +136,9 @@ take_beginning(struct etcdwait *w, const json_t *result)
 	if (!etcdjson_int(json_object_get(result, "header"), "revision",
 	    &revision))
 		return false;
-	if (w->is_near && revision > w->view->revision)
+	/* Who has just come near is to count those in front of him. */
+	if (w->is_near && (revision > w->view->revision ||
+	    w->place >= ETCDWAIT_NEAR))
 		w->is_stale = true;
 	return true;
 }
@@ -346,7 +348,10 @@ etcdwait_turn(struct etcd *e, struct etcdwait *w)
 	bool is_near = w->ahead[0] == '\0';
 	enum leaserun_result result = LEASERUN_OK;
 
-	w->is_stale = false;
+	/* We have a place, but do not know which. */
+	w->is_stale = w->placed == 0 && e->grip.queued != 0;
+	if (w->is_stale)
+		return LEASERUN_OK;
 	if (!is_near || !w->is_near || !etcdhttp_is_open(e->http))
 		result = open_watch(e, w);
 	if (result == LEASERUN_OK)

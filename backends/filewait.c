@@ -4,7 +4,6 @@
  */
 #include <sys/inotify.h>
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,9 +25,9 @@ tell_holder(const struct filewait *w)
 	    LEASERUN_OK)
 		host->debug(host, "cannot tell who holds '%s'",
 		    w->request->name);
-	/* One who is just going, or who will be recorded soon, is no news. */
-	if (told->any && (entry.owner[0] == '\0' ||
-	    strcmp(told->owner, entry.owner) == 0))
+	/* Between two holders nobody is recorded: that is no holder. */
+	if (told->any && (strcmp(told->owner, entry.owner) == 0 ||
+	    (entry.owner[0] == '\0' && entry.state != LEASERUN_UNREADABLE)))
 		return told->go_on;
 	told->any = true;
 	memcpy(told->owner, entry.owner, sizeof(told->owner));
@@ -36,7 +35,10 @@ tell_holder(const struct filewait *w)
 	return told->go_on;
 }
 
-/* Readable when the record is written; -1: not there yet, or too many watch. */
+/* What is written, moved away or deleted. */
+#define CHANGES	(IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF)
+
+/* Readable when the record changes; -1: not there yet, or too many watch. */
 static int
 watch_record(const struct filewait *w)
 {
@@ -45,23 +47,22 @@ watch_record(const struct filewait *w)
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", w->dirfd,
 	    filedir_name(file, w->request->name, ".token"));
-	if (fd == -1 || inotify_add_watch(fd, path, IN_MODIFY) != -1)
+	if (fd == -1 || inotify_add_watch(fd, path, CHANGES) != -1)
 		return fd;
 	close(fd);
 	return -1;
 }
 
-/* Whoever waits for long is told of the next holder, too. */
+/*
+ * Whoever waits for long is told of the next holder, too, whose record may be
+ * in another file of that name.
+ */
 static bool
 look_again(struct filelock_look *look)
 {
-	char events[sizeof(struct inotify_event) + NAME_MAX + 1];
-
-	if (look->changes == -1)
-		look->changes = watch_record(look->arg);
-	else
-		while (read(look->changes, events, sizeof(events)) > 0)
-			continue;
+	if (look->changes != -1)
+		close(look->changes);
+	look->changes = watch_record(look->arg);
 	return tell_holder(look->arg);
 }
 

@@ -155,20 +155,74 @@ not_held(struct ask *q, const char *name, bool is_kept)
 	return EXIT_OK;
 }
 
-static int
-ask_to_end(struct ask *q, const char *name)
+/* By somebody of whom the token tells. */
+static bool
+is_holder(const struct leaserun_entry *entry)
+{
+	return (entry->state == LEASERUN_BUSY ||
+	    entry->state == LEASERUN_REVOKING) && entry->owner[0] != '\0';
+}
+
+/*
+ * The first request may have been done without an answer, and the name be
+ * somebody else's by now, who is not to end for it: what was seen before it is
+ * who is meant.
+ */
+static enum leaserun_result
+send_again(struct ask *q, struct leaserun_revoke *request,
+    const struct leaserun_entry *seen, int64_t deadline,
+    struct leaserun_entry *entry)
+{
+	bool is_meant = request->token == 0 || request->token == seen->token;
+	bool is_ours = is_meant && (is_holder(seen) ||
+	    (seen->state == LEASERUN_HOLDING && request->force));
+	enum leaserun_result result;
+
+	if (seen->state == LEASERUN_FREE || seen->owner[0] != '\0')
+		request->token = is_meant ? seen->token : request->token;
+	result = q->plugin.ops->revoke(q->plugin.self, request, deadline,
+	    entry);
+	if (is_ours && (result == LEASERUN_HELD || (result == LEASERUN_OK &&
+	    entry->state == LEASERUN_FREE))) {
+		*entry = *seen;
+		if (!request->force)
+			entry->state = LEASERUN_REVOKING;
+		return LEASERUN_OK;
+	}
+	/* Whether the one who came meanwhile was asked, nobody knows. */
+	if (result == LEASERUN_HELD && !q->conf.token_given)
+		return LEASERUN_UNAVAILABLE;
+	return result;
+}
+
+static enum leaserun_result
+send_revoke(struct ask *q, const char *name, struct leaserun_entry *entry)
 {
 	struct leaserun_revoke request = { .name = name,
 	    .token = q->conf.token, .force = q->conf.force };
-	struct leaserun_entry entry = { .state = LEASERUN_FREE };
+	struct leaserun_entry seen = { .state = LEASERUN_FREE };
 	int64_t deadline = ask_deadline(q);
 	enum leaserun_result result;
 
+	result = q->plugin.ops->list(q->plugin.self, name, deadline,
+	    keep_entry, &seen);
+	if (result == LEASERUN_UNAVAILABLE &&
+	    !ask_again(q, result, deadline))
+		return result;
 	result = q->plugin.ops->revoke(q->plugin.self, &request, deadline,
-	    &entry);
-	if (ask_again(q, result, deadline))
-		result = q->plugin.ops->revoke(q->plugin.self, &request,
-		    deadline, &entry);
+	    entry);
+	if (seen.token == 0 || !ask_again(q, result, deadline))
+		return result;
+	return send_again(q, &request, &seen, deadline, entry);
+}
+
+static int
+ask_to_end(struct ask *q, const char *name)
+{
+	struct leaserun_entry entry = { .state = LEASERUN_FREE };
+	enum leaserun_result result;
+
+	result = send_revoke(q, name, &entry);
 	if (result == LEASERUN_HELD) {
 		log_error("'%s' is held with token %" PRIu64 ", not %" PRIu64
 		    "; nothing was done", q->names[0], entry.token,

@@ -167,14 +167,18 @@ acquire_deadline(const struct store *st, int64_t limit)
 	return time_add(st->wait_since, st->s->conf->connect_timeout);
 }
 
+/*
+ * A store that has told of a holder may have nothing to say for long: then its
+ * silence counts from the first answer on that did not come.
+ */
 static bool
-is_hopeless(const struct store *st, int64_t limit, int64_t now)
+is_hopeless(const struct store *st, int64_t limit, int64_t failing_at,
+    int64_t now)
 {
-	return now >= limit ||
-	    now >= time_add(st->heard_at, st->s->conf->connect_timeout);
+	return now >= limit || now >= time_add(time_later(st->heard_at,
+	    failing_at), st->s->conf->connect_timeout);
 }
 
-/* Repeats the same request while the answer is not one. */
 /* The wait is over, and it was held when the store was last heard. */
 static bool
 is_held_at_last(const struct store *st, int64_t limit, int64_t now)
@@ -183,12 +187,14 @@ is_held_at_last(const struct store *st, int64_t limit, int64_t now)
 	    now < time_add(st->heard_at, st->s->conf->connect_timeout);
 }
 
+/* Repeats the same request while the answer is not one. */
 static enum leaserun_result
 acquire(struct store *st, const struct leaserun_request *request,
     struct leaserun_grant *grant)
 {
 	const struct conf *conf = st->s->conf;
 	int64_t limit = TIME_NEVER, backoff = BACKOFF_MIN, begun;
+	int64_t failing_at = 0;
 	char reason[sizeof(st->plugin.error)] = "";
 	enum leaserun_result result;
 
@@ -209,7 +215,10 @@ acquire(struct store *st, const struct leaserun_request *request,
 			continue;
 		if (is_held_at_last(st, limit, now_ns()))
 			return LEASERUN_HELD;
-		if (is_hopeless(st, limit, now_ns()) || !fds_left(FDS_LEAST)) {
+		if (st->is_held && failing_at <= st->heard_at)
+			failing_at = now_ns();
+		if (is_hopeless(st, limit, failing_at, now_ns()) ||
+		    !fds_left(FDS_LEAST)) {
 			/* A try that was cut short knows no better. */
 			if (reason[0] != '\0' && time_add(begun,
 			    request->answer_ns) > now_ns())

@@ -1021,6 +1021,45 @@ ran_times() {
 	wait_until 20 queued 0
 }
 
+# watches COUNT: so many watch something.
+watches() {
+	curl -s --noproxy '*' "$scheme://127.0.0.1:$etcd_port/metrics" |
+	    grep -qx "etcd_debugging_mvcc_watcher_total $1"
+}
+
+# Whoever is first when he gets it says so in the record: all before him are out.
+@test "a place whose answer was lost is still the first" {
+	local first i stopped=()
+
+	with_relay
+	hold "${direct[@]}" -t 300s -r 10s
+	order "swallow $acquiring"
+	mkfifo stay
+	bg "$LEASERUN" run -w 200s --connect-timeout 100s -t 300s -r 10s job \
+	    -- sh -c 'echo >ran; read -r _ <stay'
+	first=$!
+	wait_until 20 queued 1
+	for i in 1 2 3 4 5; do
+		bg "$LEASERUN" run "${direct[@]}" -w 200s -t 300s -r 10s job \
+		    -- true
+		stopped+=($!)
+		wait_until 20 queued $((i + 1))
+	done
+	i=$(ctl get --prefix --sort-by=CREATE /test/wait/job/ -w json |
+	    jq '.kvs[0].create_revision')
+	rm relay
+	wait_until 60 watches 6
+	kill -STOP "${stopped[@]}"
+	let_go
+	wait_until 60 test -s ran
+	assert_equal "$(ctl get /test/lease/job/held --print-value-only |
+	    jq '.queued | tonumber')" "$i"
+	wait_until 10 queued 5
+	kill -CONT "${stopped[@]}"
+	timeout 10 sh -c 'echo >stay'
+	assert_ends 0 "$first"
+}
+
 # The four in front try one after the other, a moment apart, which a busy
 # machine may mix up.  Whoever is behind them does not even watch the name.
 @test "every waiter gets its turn, and none overtakes more than three" {

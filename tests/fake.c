@@ -69,6 +69,7 @@ enum verb {
 	TTL,
 	/* After it. */
 	DROP,
+	LOSE,
 	LATE,
 	SLOW_ANSWER
 };
@@ -106,6 +107,7 @@ static const struct word {
 	{ "long-ttl", TTL, 0 },			/* MS */
 
 	{ "drop", DROP, 0 },			/* done, the answer is lost */
+	{ "lose", LOSE, 0 },			/* and that is known at once */
 	{ "late", LATE, 0 },			/* done, 300 ms too late */
 	{ "slow-answer", SLOW_ANSWER, 0 },	/* MS */
 	{ "count", NORMAL, 0 }			/* the log counts anyway */
@@ -576,6 +578,9 @@ script_after(const struct call *c, enum leaserun_result result)
 	switch (c->verb) {
 	case DROP:
 		return silence(c);
+	case LOSE:
+		host->error(host, "the answer is lost: script.%s", c->op);
+		return LEASERUN_UNAVAILABLE;
 	case LATE:
 		if (c->deadline_ns != INT64_MAX)
 			sleep_until(c->deadline_ns + LATE_NS);

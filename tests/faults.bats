@@ -914,6 +914,39 @@ spoilt_while_releasing() {
 	assert_order
 }
 
+# The first request was done; the next holder is not meant by the second.
+@test "revoke whose answer is lost: asked again, of the same holder" {
+	local -a store=("${FAKE[@]:0:4}") option
+	local token
+
+	for option in "" --force; do
+		first --lost-exit-code 81 -- ticks=100000
+		wait_until 10 ticking 1
+		second -t 60s
+		token=$(head -1 out | awk '{ print $2 }')
+		script revoke lose once
+		# shellcheck disable=SC2086
+		run_tool 0 revoke $option "${store[@]}" job
+		case $option in
+		--force)
+			assert_contains "$stdout" "'job' is freed; two may"
+			;;
+		*)
+			assert_contains "$stdout" "asked the holder of token"
+			assert_contains "$stdout" " $token to end"
+			;;
+		esac
+		assert_equal "$(awk '$2 == "revoke" && $5 == "-" { print $6 }' \
+		    "$STORE/log" | xargs)" "0 $token"
+		assert_ends 81 "$first"
+		assert_ends 0 "$second"
+		rm out "$STORE/log"
+	done
+	script revoke lose once
+	run_tool 0 revoke "${store[@]}" job
+	assert_contains "$stdout" "'job' is not held"
+}
+
 @test "wait whose answer is lost, then TERM: given back" {
 	script acquire drop
 	first --wait inf -- ticks=1

@@ -157,13 +157,17 @@ record() {
 	[ ! -e ran ]
 }
 
+# switches PID: how often it has waited for something.
+switches() {
+	awk '/^voluntary/ { print $2 }' "/proc/$1/status"
+}
+
 @test "a request to end waits until it is known for whom it is" {
 	token
 	nameless -r 100ms -g 100ms
 	bg "$LEASERUN" revoke --connect-timeout 60s job >answer 2>&1
 	asker=$!
-	wait_until 20 eval '[ "$(awk "/^voluntary/ { print \$2 }" \
-	    "/proc/$asker/status")" -gt 9 ]'
+	wait_until 20 eval '[ "$(switches "$asker")" -gt 9 ]'
 	assert_equal "$(cat answer)" ""
 	record
 	assert_ends 0 "$asker"
@@ -200,6 +204,58 @@ record() {
 	assert_equal "$(jq -s '.[0].holder.label' b)" null
 	assert_equal "$("${busy[@]}" b)" taker
 	assert_equal "$("${busy[@]}" c)" "taker second"
+}
+
+@test "a holder that has noted its end is not told of as somebody else" {
+	local second before
+
+	token
+	ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 bg strace -qq -o trace \
+	    -P "$PWD/state/job.token" -e trace=pwrite64 \
+	    -e inject=pwrite64:signal=STOP:when=2 \
+	    "$LEASERUN" run --owner first job -- sh -c \
+	    ': >up; while [ ! -e over ]; do sleep 0.02; done'
+	wait_until 20 test -e up
+	bg "$LEASERUN" run -w 60s --events e job true
+	second=$!
+	wait_until 20 eval '[ "$("$LEASERUN" status --json job |
+	    jq ".[0].waiting")" = 1 ]'
+	wait_until 20 grep -qs busy e
+	before=$(switches "$second")
+	: >over
+	wait_until 20 grep -q 'stopped by' trace
+	wait_until 20 eval '[ "$(switches "$second")" -gt "$before" ]'
+	kill -CONT "$(jq 'select(.event == "busy").holder.pid' e)"
+	assert_ends 0 "$second"
+	assert_equal "$(jq -r 'select(.event == "busy").holder.label' e)" first
+}
+
+@test "who waits is told of the next holder when the record is replaced" {
+	local first second third
+
+	bg "$LEASERUN" run --owner first job -- sh -c \
+	    ': >up; while [ ! -e over ]; do sleep 0.02; done'
+	first=$!
+	wait_until 20 test -e up
+	bg "$LEASERUN" run -w 60s --owner second --events b job -- sh -c \
+	    'while [ ! -e enough ]; do sleep 0.02; done'
+	second=$!
+	wait_until 20 grep -qs busy b
+	wait_until 20 eval '[ "$("$LEASERUN" status --json job |
+	    jq ".[0].waiting")" = 1 ]'
+	bg "$LEASERUN" run -w 60s --owner third --events c job -- true
+	third=$!
+	wait_until 20 eval '[ "$("$LEASERUN" status --json job |
+	    jq ".[0].waiting")" = 2 ]'
+	wait_until 20 grep -qs busy c
+	cp -p state/job.token copy
+	mv copy state/job.token
+	: >over
+	assert_ends 0 "$first"
+	wait_until 30 grep -q '"label":"second"' c
+	: >enough
+	assert_ends 0 "$second"
+	assert_ends 0 "$third"
 }
 
 @test "a holder whose record cannot be read is told as that" {

@@ -423,6 +423,26 @@ cut_waiter() {
 	cut_waiter reset
 }
 
+# told_before SECONDS: who holds it was told longer ago than that.
+told_before() {
+	[ $(($(date +%s) - $(stat -c %Y second))) -gt "$1" ]
+}
+
+@test "an outage begins when it begins, not when the holder was told" {
+	relay
+	first -t 60s -- ticks=-1
+	wait_until 10 ticking 1
+	contender -vv -b "$RELAYED" --connect-timeout 4s
+	wait_until 20 told_before 4
+	relay_set reset
+	wait_until 30 file_has second "trying again"
+	relay_set pass
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_ends 0 "$second"
+	assert_equal "$(lines start)" 2
+}
+
 @test "the network is gone for good while waiting: 69" {
 	local kind
 
