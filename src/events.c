@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "events.h"
+#include "holder.h"
 #include "name.h"
 #include "timeutil.h"
 #include "util.h"
@@ -106,7 +107,7 @@ put_other(json_t *o, const char *key, const struct report_event *event)
 	put_number(h, "pid", other->pid, other->pid > 0);
 	/* Of one that is not recorded yet it is the last one's. */
 	put_number(h, "token", (int64_t)other->token, other->token > 0 &&
-	    other->owner[0] != '\0');
+	    holder_is_known(other));
 	if (event->type != EVENT_TOOK_OVER) {
 		put_number(h, "held_for_ms", other->held_for_ms,
 		    other->held_for_ms >= 0);

@@ -16,6 +16,13 @@ holder_duration(int64_t ms, char *buf, size_t size)
 	return buf;
 }
 
+bool
+holder_is_known(const struct leaserun_entry *e)
+{
+	/* A store may tell some of it. */
+	return e->owner[0] != '\0' || e->label[0] != '\0' || e->pid > 0;
+}
+
 void
 holder_identify(const struct leaserun_entry *e, char *text, size_t size)
 {
@@ -26,7 +33,7 @@ holder_identify(const struct leaserun_entry *e, char *text, size_t size)
 	if (e->state == LEASERUN_UNREADABLE)
 		snprintf(text, size, "somebody unknown (the record cannot be "
 		    "read)");
-	else if (e->owner[0] == '\0')
+	else if (!holder_is_known(e))
 		/* The token would be of the last one. */
 		snprintf(text, size, "somebody who is not recorded%s",
 		    e->state == LEASERUN_FREE ? "" : " yet");

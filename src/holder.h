@@ -7,6 +7,9 @@
 /* Whole seconds, or milliseconds below one; returns buf. */
 const char *holder_duration(int64_t ms, char *buf, size_t size);
 
+/* False: it has just taken the name, or goes; the token is the last one's. */
+bool	 holder_is_known(const struct leaserun_entry *);
+
 /*
  * "'LABEL' (host 'HOST', pid N, token N)", which stays true for a while; or
  * that the store does not tell.

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ask.h"
+#include "holder.h"
 #include "log.h"
 #include "query.h"
 #include "timeutil.h"
@@ -63,7 +64,7 @@ explain(const struct leaserun_entry *entry, char *text, size_t size)
 	else if (entry->state == LEASERUN_FREE)
 		snprintf(text, size, "free, last token %" PRIu64,
 		    entry->token);
-	else if (entry->owner[0] == '\0')
+	else if (!holder_is_known(entry))
 		snprintf(text, size, "held by somebody who is not recorded "
 		    "yet");
 	else
@@ -85,7 +86,7 @@ check(struct ask *q, const char *name)
 		return ask_failed(q, result);
 	/* Of one that is not recorded yet the token is the last one's. */
 	if ((entry.state == LEASERUN_BUSY ||
-	    entry.state == LEASERUN_REVOKING) && entry.owner[0] != '\0' &&
+	    entry.state == LEASERUN_REVOKING) && holder_is_known(&entry) &&
 	    entry.token == q->conf.token)
 		return EXIT_OK;
 	explain(&entry, found, sizeof(found));
@@ -160,7 +161,7 @@ static bool
 is_holder(const struct leaserun_entry *entry)
 {
 	return (entry->state == LEASERUN_BUSY ||
-	    entry->state == LEASERUN_REVOKING) && entry->owner[0] != '\0';
+	    entry->state == LEASERUN_REVOKING) && holder_is_known(entry);
 }
 
 /*
@@ -178,7 +179,7 @@ send_again(struct ask *q, struct leaserun_revoke *request,
 	    (seen->state == LEASERUN_HOLDING && request->force));
 	enum leaserun_result result;
 
-	if (seen->state == LEASERUN_FREE || seen->owner[0] != '\0')
+	if (seen->state == LEASERUN_FREE || holder_is_known(seen))
 		request->token = is_meant ? seen->token : request->token;
 	result = q->plugin.ops->revoke(q->plugin.self, request, deadline,
 	    entry);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "holder.h"
 #include "name.h"
 #include "show.h"
 #include "table.h"
@@ -154,7 +155,7 @@ fill_row(const void *arg, size_t row, char cells[COLUMNS][CELL_SIZE])
 		    state_name(e->state), e->waiting);
 	if (is_held && e->label[0] != '\0')
 		text_copy(cells[2], CELL_SIZE, clean(e->label));
-	else if (is_held && e->owner[0] == '\0')
+	else if (is_held && !holder_is_known(e))
 		text_copy(cells[2], CELL_SIZE, "not recorded yet");
 	if (is_held && e->pid > 0)
 		snprintf(cells[3], CELL_SIZE, "%" PRId64, e->pid);

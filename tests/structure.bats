@@ -31,10 +31,11 @@ allowed() {
 	src/proc.[ch]) echo "proc.h util.h" ;;
 	src/leave.[ch]) echo "guard.h leave.h link.h util.h" ;;
 	src/link.[ch]) echo "link.h" ;;
-	src/ask.[ch] | src/query.[ch]) echo "$all $abi ask.h plugin.h query.h" ;;
+	src/ask.[ch] | src/query.[ch]) echo "$all $abi ask.h holder.h" \
+	    "plugin.h query.h" ;;
 	src/status.c) echo "$all ask.h done.h query.h show.h" ;;
-	src/show.[ch] | src/done.[ch]) echo "$all $abi done.h show.h" \
-	    "table.h" ;;
+	src/show.[ch] | src/done.[ch]) echo "$all $abi done.h" \
+	    "holder.h show.h table.h" ;;
 	src/table.[ch]) echo "table.h" ;;
 	src/fence.[ch]) echo "$all fence.h fencefile.h leave.h passthru.h" \
 	    "record.h" ;;
@@ -48,7 +49,7 @@ allowed() {
 	src/report.[ch]) echo "$all $abi loss.h report.h writer.h" ;;
 	src/writer.[ch]) echo "events.h metrics.h report.h writer.h" ;;
 	src/events.[ch] | src/metrics.[ch] | src/promfile.[ch])
-		echo "name.h timeutil.h util.h events.h loss.h metrics.h" \
+		echo "name.h timeutil.h util.h events.h holder.h loss.h metrics.h" \
 		    "promfile.h report.h" ;;
 	src/loss.[ch]) echo "$abi loss.h" ;;
 	src/log.[ch]) echo "journal.h log.h util.h" ;;
