@@ -181,10 +181,12 @@ thief(pid_t pid, const char *path)
 			err(99, "clone3");
 		nanosleep(&moment, NULL);
 	}
-	if (rc == 0 && setresuid(0, 0, 0) == -1)
-		err(99, "setresuid");
-	if (rc == 0)
+	/* From then on it may be killed, and is. */
+	if (rc == 0) {
 		put(path, "stolen");
+		if (setresuid(0, 0, 0) == -1)
+			err(99, "setresuid");
+	}
 	stay();
 }
 
