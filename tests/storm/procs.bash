@@ -96,10 +96,11 @@ once() {
 
 # Everybody of the run is stopped, also those who are new.
 stop_all() {
-	local before=-1
+	local before=
 
-	while [ ${#tree[@]} -ne "$before" ]; do
-		before=${#tree[@]}
+	# Not by their number: one may have come as another went.
+	while [ "${tree[*]}" != "$before" ]; do
+		before=${tree[*]}
 		send STOP "$keeper" "$guard" "${helpers[@]}" "${tree[@]}"
 		tree=()
 		tree "$guard"
@@ -145,8 +146,14 @@ harm() {
 	kill-keeper) once "$who" "$one" KILL "$keeper" ;;
 	kill-guard) once "$who" "$one" KILL "$guard" ;;
 	kill-both)
-		[ -z "$command" ] ||
-		    once "$who" crash KILL "$keeper" "$guard" ;;
+		[ -z "$command" ] || {
+			once "$who" crash KILL "$keeper" "$guard"
+			# Who stopped himself would have the lock for ever.
+			for _ in 1 2 3 4 5; do
+				send CONT "${tree[@]}"
+				sleep 0.1
+			done
+		} ;;
 	kill-helper)
 		[ ${#helpers[@]} -eq 0 ] || one_of "${helpers[@]}"
 		once "$who" kill-helper KILL ${helpers[0]+"$one"} ;;

@@ -283,6 +283,8 @@ finish() {
 	await 30 none_remain || :
 	for pid in $(remains); do
 		comm=$(tr ' ' _ <"/proc/$pid/comm") || continue
+		# For whoever has to find out why.
+		grep -hE '^(State|PPid)' "/proc/$pid/status" || :
 		note left "$pid" "$comm"
 	done
 	for register in open.* fenced.*; do
