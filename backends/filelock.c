@@ -189,24 +189,21 @@ waiter_start(int fd, int report)
  */
 static enum leaserun_result
 waiter_wait(const struct leaserun_host *host, pid_t child, int report,
-    int64_t deadline, struct filelock_look *look, bool *ended)
+    int64_t deadline, const struct filelock_look *look, bool *ended)
 {
-	struct pollfd pfds[2] = {
-		{ .fd = report, .events = POLLIN }, { .events = POLLIN }
-	};
+	struct pollfd pfd = { .fd = report, .events = POLLIN };
 	int64_t every = LOOK_FIRST, at;
 	enum leaserun_result result;
 	siginfo_t si;
 
 	do {
-		pfds[1].fd = look->changes;
 		at = host->now() + every;
-		result = host->wait(host, pfds, look->changes == -1 ? 1 : 2,
-		    look->changes == -1 && at < deadline ? at : deadline);
+		result = host->wait(host, &pfd, 1, at < deadline ? at :
+		    deadline);
 		every = every * 2 < LOOK_MAX ? every * 2 : LOOK_MAX;
-	} while (result == LEASERUN_OK && pfds[0].revents == 0 &&
-	    host->now() < deadline && look->look(look));
-	*ended = result == LEASERUN_OK && pfds[0].revents != 0;
+	} while (result == LEASERUN_OK && pfd.revents == 0 &&
+	    host->now() < deadline && look->look(look->arg));
+	*ended = result == LEASERUN_OK && pfd.revents != 0;
 	/* Not by number alone: a sweep of the keeper may have reaped it. */
 	if (!*ended && waitid(P_PID, (id_t)child, &si,
 	    WEXITED | WNOHANG | WNOWAIT) == 0)
@@ -218,7 +215,7 @@ waiter_wait(const struct leaserun_host *host, pid_t child, int report,
 
 enum leaserun_result
 filelock_wait(const struct filelock *lock, int64_t deadline,
-    struct filelock_look *look)
+    const struct filelock_look *look)
 {
 	enum leaserun_result result;
 	int report[2], error;

@@ -21,15 +21,14 @@ struct filelock {
 };
 
 /*
- * For people who want to know whom they wait for.  look() is called, and has to
- * read, when there is something to read from `changes'; while that is -1, now
- * and then, first soon, as who has just taken the lock is not recorded yet.
- * False ends the wait.
+ * For people who want to know whom they wait for: called now and then, first
+ * soon, as who has just taken the lock is not recorded yet.  It is by time, as
+ * a watch on the file would wake all who wait at each hand-over, and to end a
+ * watch takes the kernel longer than the hand-over.  False ends the wait.
  */
 struct filelock_look {
-	bool	(*look)(struct filelock_look *);
+	bool	(*look)(void *);
 	void	*arg;
-	int	changes;	/* the caller's */
 };
 
 enum leaserun_result filelock_open(struct filelock *, const struct filedir *,
@@ -49,7 +48,7 @@ enum leaserun_result filelock_take(const struct filelock *);
  * come.  Anything but OK leaves nothing locked.
  */
 enum leaserun_result filelock_wait(const struct filelock *, int64_t deadline,
-	    struct filelock_look *);
+	    const struct filelock_look *);
 
 /* Frees the lease for all who share the descriptor. */
 void	 filelock_drop(const struct filelock *);

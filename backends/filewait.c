@@ -2,11 +2,7 @@
  * Getting a lease that somebody else may have, and saying who that is.  Must
  * never decide by what it says: only the lock tells who has the lease.
  */
-#include <sys/inotify.h>
-
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "filelook.h"
 #include "fileonce.h"
@@ -35,54 +31,17 @@ tell_holder(const struct filewait *w)
 	return told->go_on;
 }
 
-/* What is written, moved away or deleted. */
-#define CHANGES	(IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF)
-
-/* Readable when the record changes; -1: not there yet, or too many watch. */
-static int
-watch_record(const struct filewait *w)
-{
-	char file[FILEDIR_FILE_SIZE], path[64 + FILEDIR_FILE_SIZE];
-	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", w->dirfd,
-	    filedir_name(file, w->request->name, ".token"));
-	if (fd == -1 || inotify_add_watch(fd, path, CHANGES) != -1)
-		return fd;
-	close(fd);
-	return -1;
-}
-
-/*
- * Whoever waits for long is told of the next holder, too, whose record may be
- * in another file of that name.
- */
+/* Whoever waits for long is told of the next holder, too. */
 static bool
-look_again(struct filelock_look *look)
+look_again(void *arg)
 {
-	if (look->changes != -1)
-		close(look->changes);
-	look->changes = watch_record(look->arg);
-	return tell_holder(look->arg);
-}
-
-static enum leaserun_result
-queue_up(struct filewait *w)
-{
-	struct filelock_look look = { look_again, w, watch_record(w) };
-	enum leaserun_result result = LEASERUN_HELD;
-
-	/* It may have been written before we watched. */
-	if (look.changes == -1 || tell_holder(w))
-		result = filelock_wait(w->lock, w->deadline, &look);
-	if (look.changes != -1)
-		close(look.changes);
-	return result;
+	return tell_holder(arg);
 }
 
 enum leaserun_result
 filewait_lock(struct filewait *w)
 {
+	const struct filelock_look look = { look_again, w };
 	enum leaserun_result result = LEASERUN_HELD;
 
 	if (!filelock_is_queued(w->lock))
@@ -94,7 +53,7 @@ filewait_lock(struct filewait *w)
 		if (!tell_holder(w) || !w->request->wait ||
 		    w->dir->host->now() >= w->deadline)
 			break;
-		result = queue_up(w);
+		result = filelock_wait(w->lock, w->deadline, &look);
 	}
 	return result;
 }
