@@ -11,7 +11,8 @@
  *	.floor		the highest token that init --raise-token ruled out
  *	script.OP	one line that the next calls of open, acquire, abandon,
  *			renew, release, list, list_once, revoke, init or doctor
- *			obey: WORD [NUMBER] [once], words[] has them all
+ *			obey: WORD [NUMBER] [once] [by LABEL], words[] has them
+ *			all; by: only the calls of the owner with that label
  *	log		BOOTTIME_NS OP NAME OWNER RESULT TOKEN for the start of
  *			every call (result `-') and for its end
  */
@@ -371,6 +372,22 @@ call_log(const struct call *c, const char *result)
 	close(fd);
 }
 
+/* It is told for all, or for the owner who calls.  `by' is taken off. */
+static int
+script_is_for(const struct call *c, char *line)
+{
+	char *by = strstr(line, " by ");
+	size_t n;
+
+	if (by == NULL)
+		return 1;
+	*by = '\0';
+	by += 4;
+	n = strlen(by);
+	return c->owner != NULL && strncmp(c->owner, by, n) == 0 &&
+	    c->owner[n] == ':';
+}
+
 /* The script's first line, "" without one; `once' is taken off. */
 static void
 script_read(const struct call *c, char *line, size_t size)
@@ -389,6 +406,10 @@ script_read(const struct call *c, char *line, size_t size)
 		line[0] = '\0';
 	fclose(f);
 	line[strcspn(line, "\n")] = '\0';
+	if (!script_is_for(c, line)) {
+		line[0] = '\0';
+		return;
+	}
 	n = strlen(line);
 	if (n < 5 || strcmp(line + n - 5, " once") != 0)
 		return;

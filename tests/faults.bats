@@ -218,10 +218,9 @@ command_gone() {
 	local code=0
 
 	first_runs
-	script renew hang
+	script renew hang by first
 	wait_until 10 called renew first
 	kill -KILL "$(guard "$first")"
-	unscript renew
 	assert_ends 0 "$second"
 	assert_order
 	wait_until 20 is_gone "$first"
@@ -420,7 +419,7 @@ command_gone() {
 @test "guard frozen in an outage: the keeper kills both when kill_at comes" {
 	first_runs
 	freeze "$(guard "$first")"
-	script renew unavailable
+	script renew unavailable by first
 	wait_until 10 called renew first unavailable
 	assert_taken_over 79
 }
@@ -439,7 +438,7 @@ command_gone() {
 	wait_until 20 ticking $((chains * 3))
 	second
 	freeze "$(guard "$first")"
-	script renew unavailable
+	script renew unavailable by first
 	assert_ends 79 "$first"
 	assert_ends 0 "$second"
 	assert_order $((chains + 1))
@@ -449,7 +448,7 @@ command_gone() {
 	first_runs
 	bg "$MEDDLE" snare "$(guard "$first")" caught
 	wait_until 10 test -s caught
-	script renew unavailable
+	script renew unavailable by first
 	assert_taken_over 79
 	file_has caught caught
 }
@@ -457,7 +456,7 @@ command_gone() {
 @test "guard frozen while the store's library hangs: killed all the same" {
 	first_runs
 	freeze "$(guard "$first")"
-	script renew hang
+	script renew hang by first
 	assert_taken_over 79
 }
 
@@ -555,7 +554,7 @@ both_frozen() {
 
 @test "store unreachable while the job runs: TERM, KILL, 79" {
 	first_runs
-	script renew unavailable
+	script renew unavailable by first
 	assert_taken_over 79
 	[ "$(lines term)" -ge 4 ]
 	file_has first "cannot renew"
@@ -601,14 +600,14 @@ both_frozen() {
 
 @test "store hangs in a renewal: the guard ends the job, the keeper leaves" {
 	first_runs
-	script renew hang
+	script renew hang by first
 	assert_taken_over 79
 	[ "$(lines term)" -ge 4 ]
 }
 
 @test "store spins in a renewal: the guard ends the job, the keeper leaves" {
 	first_runs
-	script renew spin
+	script renew spin by first
 	assert_taken_over 79
 }
 
@@ -616,7 +615,7 @@ both_frozen() {
 	taskset -cp "$(taskset -cp $BASHPID | grep -oE '[0-9]+' | tail -n 1)" \
 	    $BASHPID
 	first_runs
-	script renew spin
+	script renew spin by first
 	assert_taken_over 79
 }
 
@@ -712,9 +711,7 @@ both_frozen() {
 
 @test "crash in a renewal: the job is gone before the next grant" {
 	first_runs
-	script renew crash
-	assert_ends 139 "$first"
-	unscript renew
+	script renew crash by first
 	assert_taken_over 139
 	[ "$(lines term)" -ge 4 ]
 }
@@ -751,9 +748,7 @@ both_frozen() {
 
 @test "exit in a renewal: the job is gone before the next grant" {
 	first_runs
-	script renew exit 3
-	assert_ends 3 "$first"
-	unscript renew
+	script renew exit 3 by first
 	assert_taken_over 3
 }
 
@@ -833,7 +828,7 @@ spoilt_while_releasing() {
 	first_runs
 	script renew slow-answer 800 once
 	wait_until 10 test -e "$STORE/script.renew.done"
-	script renew unavailable
+	script renew unavailable by first
 	assert_taken_over 79
 }
 
@@ -971,10 +966,7 @@ spoilt_while_releasing() {
 
 @test "renewals whose answers are all lost: the job is ended in time" {
 	first_runs
-	script renew drop
-	assert_ends 79 "$first"
-	job_gone "$(token 1)"
-	unscript renew
+	script renew drop by first
 	assert_taken_over 79
 }
 
@@ -1040,7 +1032,7 @@ spoilt_while_releasing() {
 
 @test "revoked: TERM, grace, KILL, then released, 79" {
 	first_runs
-	script renew revoke
+	script renew revoke by first
 	assert_taken_over 79
 	[ "$(lines term)" -ge 4 ]
 	called release first ok
@@ -1085,7 +1077,7 @@ spoilt_while_releasing() {
 
 @test "renewals refused by the store: like an outage" {
 	first_runs
-	script renew denied
+	script renew denied by first
 	assert_taken_over 79
 	[ "$(lines term)" -ge 4 ]
 }
@@ -1161,7 +1153,7 @@ has_failed() {
 	guard=$(guard "$first")
 	freeze "$guard"
 	"$MEDDLE" fill "$first" keeper
-	script renew revoke
+	script renew revoke by first
 	wait_until 10 file_has first "is being revoked"
 	kill -CONT "$guard"
 	assert_ends 79 "$first"
@@ -1290,7 +1282,7 @@ assert_not_run_again() {
 	wait_until 10 file_has out start
 	script release unavailable
 	wait_until 10 called release first unavailable
-	script renew unavailable
+	script renew unavailable by first
 	bg "$LEASERUN" run "${FAKE[@]}" --owner second --wait 30s --once today \
 	    job -- "$PROBE" out ticks=3 2>second
 	second=$!

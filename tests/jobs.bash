@@ -32,7 +32,8 @@ no_sanitizer() {
 	export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}$off
 }
 
-# script OP WORD...: what the next calls of OP do.
+# script OP WORD...: what the next calls of OP do.  Where the second renews
+# too and is not to be disturbed, `by first'.
 script() {
 	local op=$1
 

@@ -89,9 +89,8 @@ terms() {
 	first -- brood tree ignore
 	wait_until 10 ticking 30
 	second
-	script renew unavailable
+	script renew unavailable by first
 	assert_ends 79 "$first"
-	unscript renew
 	assert_ends 0 "$second"
 	assert_order
 	job_gone ""
