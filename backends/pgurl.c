@@ -18,16 +18,24 @@ no_memory(const struct leaserun_host *host)
 	return LEASERUN_UNAVAILABLE;
 }
 
-/* The value of a keyword in a list from libpq; NULL: unset or empty. */
-static const char *
-value_of(const PQconninfoOption *info, const char *keyword)
+/* In a list from libpq; NULL: unset or empty. */
+static const PQconninfoOption *
+option_of(const PQconninfoOption *info, const char *keyword)
 {
 	for (; info != NULL && info->keyword != NULL; info++) {
 		if (strcmp(info->keyword, keyword) == 0)
 			return info->val == NULL || info->val[0] == '\0' ?
-			    NULL : info->val;
+			    NULL : info;
 	}
 	return NULL;
+}
+
+static const char *
+value_of(const PQconninfoOption *info, const char *keyword)
+{
+	const PQconninfoOption *option = option_of(info, keyword);
+
+	return option == NULL ? NULL : option->val;
 }
 
 const char *
@@ -343,21 +351,20 @@ check_port(const struct leaserun_host *host, const char *port)
 static const char *
 given_gssencmode(const PQconninfoOption *info, const char *url)
 {
-	const char *value = value_of(info, "gssencmode");
+	const PQconninfoOption *option = option_of(info, "gssencmode");
 	PQconninfoOption *own;
 	bool is_default;
 
-	while (info != NULL && info->keyword != NULL &&
-	    strcmp(info->keyword, "gssencmode") != 0)
-		info++;
-	if (value == NULL || info->compiled == NULL ||
-	    strcmp(value, info->compiled) != 0 ||
+	if (option == NULL)
+		return NULL;
+	if (option->compiled == NULL ||
+	    strcmp(option->val, option->compiled) != 0 ||
 	    getenv("PGGSSENCMODE") != NULL)
-		return value;
+		return option->val;
 	own = PQconninfoParse(url, NULL);
 	is_default = value_of(own, "gssencmode") == NULL;
 	PQconninfoFree(own);
-	return is_default ? NULL : value;
+	return is_default ? NULL : option->val;
 }
 
 enum leaserun_result

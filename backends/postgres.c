@@ -320,23 +320,25 @@ pg_release(void *self, const struct leaserun_lease *lease,
 	const char *const params[] = { lease->name, lease->owner,
 	    number(token, (int64_t)lease->token), end->ran ? "t" : "f",
 	    number(status, end->status), number(ran, end->ran_ns / NS_PER_MS) };
-	struct pgstatement s[2] = { { pgsql_release, params, 6 } };
+	const struct pgstatement give = { pgsql_release, params, 6 };
 	struct postgres *p = self;
 	enum leaserun_result result;
 	struct pgsql_row row;
 	struct pgonce once;
 	PGresult *res[2] = { NULL, NULL };
-	unsigned int n = 1;
 	bool found;
 
 	if (end->once_key != NULL) {
-		s[n++] = s[0];
-		s[0] = pgonce_record(&once, lease, end);
-	}
-	result = postgres_give(p, s, n, deadline, res);
+		const struct pgstatement s[] = {
+			pgonce_record(&once, lease, end), give
+		};
+
+		result = postgres_give(p, s, 2, deadline, res);
+	} else
+		result = postgres_give(p, &give, 1, deadline, &res[1]);
 	if (result != LEASERUN_OK)
 		return result;
-	found = PQntuples(res[n - 1]) > 0;
+	found = PQntuples(res[1]) > 0;
 	PQclear(res[0]);
 	PQclear(res[1]);
 	if (found)

@@ -177,7 +177,7 @@ table_print(const struct table *table)
 	paragraphs = !all && !fits(&l, false);
 	if (!paragraphs)
 		print_row(&l, table->heads, all);
-	for (i = 0; i < table->columns; i++)
+	for (i = 0; i < TABLE_COLUMNS; i++)
 		row_cells[i] = cells[i];
 	for (row = 0; row < table->rows; row++) {
 		table->fill(table->arg, row, cells);

@@ -52,3 +52,31 @@ without_lists() {
 @test "mandoc finds nothing in the manual pages" {
 	mandoc -T lint -W warning "$srcdir"/man/*.[1357]
 }
+
+# analysed_by COMPILER... -- FOLDER: that finds nothing in its C.
+analysed_by() {
+	local file
+	local -a flags command=("${@:1:$#-2}")
+
+	read -ra flags < <(pkg-config --cflags libpq libcurl)
+	for file in "$srcdir/${!#}"/*.c; do
+		"${command[@]}" -std=gnu11 -D_GNU_SOURCE "${flags[@]}" \
+		    -DPACKAGE_VERSION='"0"' -DSYSCONFDIR='"/etc"' \
+		    -DPKGLIBDIR='"/lib"' -o object "$file" ||
+		    echo "$file cannot be compiled"
+	done >found 2>&1
+	assert_equal "$(cat found)" ""
+}
+
+@test "the analyzer of gcc finds nothing" {
+	analysed_by gcc -fanalyzer -O1 -c -- src
+	analysed_by gcc -fanalyzer -O1 -c -- backends
+}
+
+@test "the analyzer of clang finds nothing in the program" {
+	analysed_by clang --analyze --analyzer-output text -- src
+}
+
+@test "the analyzer of clang finds nothing in the modules" {
+	analysed_by clang --analyze --analyzer-output text -- backends
+}
