@@ -563,7 +563,7 @@ both_frozen() {
 }
 
 @test "store unreachable, the job ends at TERM: 79, even if it succeeds" {
-	first -- cleanup=50
+	first -t 8s -g 3s -- cleanup=50
 	wait_until 10 ticking 1
 	script renew unavailable
 	assert_ends 79 "$first"
@@ -581,13 +581,11 @@ both_frozen() {
 @test "store unreachable for 60 % of the lease: the job lives, two warnings" {
 	local ends
 
-	bg "$LEASERUN" run "${FAKE[@]}" -t 4s --owner first job -- \
-	    "$PROBE" out cleanup=1 2>first
-	first=$!
+	first -t 10s -- cleanup=1
 	wait_until 10 calls_reach renew first ok 1
 	script renew unavailable
 	ends=$(awk '$2 == "renew" && $5 == "ok" { at = $1 }
-	    END { printf "%.0f\n", at + 0.6 * 4e9 }' "$STORE/log")
+	    END { printf "%.0f\n", at + 0.6 * 10e9 }' "$STORE/log")
 	wait_until 10 uptime_exceeds "$ends"
 	unscript renew
 	wait_until 10 calls_reach renew first ok 4
@@ -620,7 +618,7 @@ both_frozen() {
 }
 
 @test "store hangs in a renewal when the command ends: its status" {
-	first -- ticks=60 exit=9
+	first -t 60s -- ticks=60 exit=9
 	script renew hang
 	wait_until 10 called renew first
 	wait_until 10 file_has out end

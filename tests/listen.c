@@ -51,7 +51,7 @@ main(int argc, char *argv[])
 	    &(int){ 1 }, sizeof(int)) == -1) ||
 	    bind(fd, (struct sockaddr *)&sun, len) == -1)
 		err(1, "%s", path);
-	alarm(60);
+	alarm(300);
 	for (;;) {
 		msg.msg_control = control;
 		msg.msg_controllen = sizeof(control);

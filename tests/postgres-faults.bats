@@ -398,13 +398,13 @@ forgotten() {
 # holder, which ends meanwhile.
 cut_waiter() {
 	relay
-	first -- ticks=-1
+	first -t 30s -- ticks=-1
 	wait_until 10 ticking 1
 	contender -b "$RELAYED"
 	relay_set "$1"
 	kill -TERM "$first"
 	assert_ends 143 "$first"
-	row_is state released
+	assert_equal "$(row state) $(cat first)" "released "
 	assert_equal "$(lines start)" 1
 	relay_set pass
 	assert_ends 0 "$second"

@@ -402,10 +402,10 @@ reaped() {
 
 # --- Thousands ---
 
-# crowd: 3,000 and some, and 300 generations; the second waits.  With a
-# sanitizer in it each takes its time to end.
+# crowd [OPTION]...: 3,000 and some, and 300 generations; the second waits.  With
+# a sanitizer in it each takes its time to end.
 crowd() {
-	first -t 8s -- every=60000 wide=30 deep=300 ignore
+	first -t 8s "$@" -- every=60000 wide=30 deep=300 ignore
 	wait_until 30 eval '[ "$(lines tick)" -ge 3331 ]'
 	second
 }
@@ -425,7 +425,7 @@ crowd() {
 }
 
 @test "thousands of processes, the guard is killed: gone before the grant" {
-	crowd
+	crowd -t 60s
 	kill -KILL "$(guard "$first")"
 	assert_taken_over 70
 	called release first ok
