@@ -527,7 +527,8 @@ writer() {
 @test "metrics: counters go on from run to run, in a file for everybody" {
 	local start
 
-	(umask 077; tell 0 job sh -c 'cp m.prom during; exit 0')
+	(umask 077; tell 0 job sh -c 'until [ -s m.prom ]; do sleep 0.1; done
+	    cp m.prom during')
 	assert_equal "$(stat -c %a m.prom m.prom.lock)" "$(printf '644\n644')"
 	tell 0 job true
 	tell 5 job sh -c 'exit 5'
