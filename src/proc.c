@@ -216,6 +216,22 @@ each_of_thread(pid_t thread, pid_t pid, void (*fn)(pid_t))
 }
 
 static void
+each_thread(pid_t thread, pid_t pid, void (*fn)(pid_t))
+{
+	(void)pid;
+	fn(thread);
+}
+
+void
+proc_threads(pid_t pid, void (*fn)(pid_t))
+{
+	int dir = open_file(pid, "/task", O_DIRECTORY);
+
+	if (dir != -1)
+		each_entry(dir, each_thread, pid, fn);
+}
+
+static void
 if_child(pid_t pid, pid_t wanted, void (*fn)(pid_t))
 {
 	pid_t parent;

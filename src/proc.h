@@ -38,6 +38,9 @@ uid_t	proc_owner(pid_t);
 /* Calls fn with every child of a process, whichever thread made it. */
 void	proc_children(pid_t, void (*fn)(pid_t));
 
+/* Calls fn with every thread of a process. */
+void	proc_threads(pid_t, void (*fn)(pid_t));
+
 /* Whether there was a controlling terminal at the time of proc_init(). */
 bool	proc_has_terminal(void);
 

@@ -195,21 +195,45 @@ tree_signal(int signo, bool cont)
 	busy = 0;
 }
 
+static bool
+is_ordinary(int policy)
+{
+	return policy == SCHED_OTHER || policy == SCHED_BATCH ||
+	    policy == SCHED_IDLE;
+}
+
+/*
+ * What was killed is gone only when it has had its turn.  Numbers are given out
+ * in a circle: that of a thread that is gone since a moment is nobody's yet.
+ */
+static void
+hasten(pid_t thread)
+{
+	struct sched_param param = { .sched_priority = TREE_GUARD };
+
+	if (is_ordinary(sched_getscheduler(thread)))
+		sched_setscheduler(thread, SCHED_FIFO, &param);
+}
+
 size_t
 tree_kill(const struct tree_exempt *exempt, struct tree_survivor *survivor)
 {
-	size_t i;
+	size_t i, n = 0;
 
 	survivor->pid = 0;
 	busy = 1;
 	walk(exempt);
 	for (i = 0; i < queued; i++) {
 		if (signal_one(queue[i], i < direct, exempt, SIGKILL, false)
-		    == 0 || errno != EPERM || survivor->pid != 0)
-			continue;
-		survivor->pid = queue[i];
-		survivor->uid = proc_owner(queue[i]);
+		    == 0)
+			queue[n++] = queue[i];
+		else if (errno == EPERM && survivor->pid == 0) {
+			survivor->pid = queue[i];
+			survivor->uid = proc_owner(queue[i]);
+		}
 	}
+	for (i = 0; i < n; i++)
+		proc_threads(queue[i], hasten);
 	busy = 0;
 	return queued;
 }
@@ -381,8 +405,7 @@ tree_hurry(enum tree_rank rank)
 	int policy = sched_getscheduler(0);
 	struct rlimit limit;
 
-	if (policy != SCHED_OTHER && policy != SCHED_BATCH &&
-	    policy != SCHED_IDLE)
+	if (!is_ordinary(policy))
 		return;		/* someone knows better */
 	/* What uses up this limit of the job is signalled and killed. */
 	if (getrlimit(RLIMIT_RTTIME, &limit) == -1 ||

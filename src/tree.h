@@ -68,9 +68,9 @@ int	tree_exec_result(int exec_fd);
 void	tree_signal(int signo, bool cont);
 
 /*
- * One round of SIGKILL to every descendant; how many there were.  *survivor:
- * the first that may not be killed.  None found does not prove that none is
- * left; only ECHILD does.
+ * One round of SIGKILL to every descendant; how many there were.  They go first
+ * from then on, as in tree_hurry().  *survivor: the first that may not be
+ * killed.  None found does not prove that none is left; only ECHILD does.
  */
 size_t	tree_kill(const struct tree_exempt *, struct tree_survivor *survivor);
 

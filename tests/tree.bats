@@ -458,6 +458,34 @@ scheduled() {
 	assert_ends 143 "$first"
 }
 
+# Without the right to go first there is nothing to show.
+@test "who is killed is gone before the next grant, however busy all is" {
+	local cpu hog
+	local -a hogs=()
+
+	chrt -f 2 true || return 0
+	cpu=$(taskset -cp $BASHPID | grep -oE '[0-9]+' | tail -n 1)
+	bg taskset -c "$cpu" nice -n 19 "$LEASERUN" run "${FAKE[@]}" \
+	    --owner first job -- sh -c 'trap "" TERM
+	    echo $$ >pid
+	    while :; do :; done' 2>first
+	first=$!
+	wait_until 20 test -s pid
+	bg "$LEASERUN" run "${FAKE[@]}" --owner second --wait 30s job -- \
+	    sh -c 'grep "^State:.[^ZX]" "/proc/$(cat pid)/status" >alive; :'
+	second=$!
+	wait_until 10 called acquire second
+	for hog in 1 2 3; do
+		bg taskset -c "$cpu" nice -n -20 sh -c 'while :; do :; done'
+		hogs+=("$!")
+	done
+	script renew unavailable by first
+	assert_ends 79 "$first"
+	assert_ends 0 "$second"
+	kill "${hogs[@]}"
+	assert_equal "$(cat alive)" ""
+}
+
 @test "without an expiry nobody goes first before the job has to end" {
 	local guard="2 1"
 
