@@ -47,7 +47,7 @@ make_end(const struct giveback *g, int status)
 		.ran_ns = g->ran_ns,
 	};
 
-	if (g->ran && status == 0 && g->s->once_key != NULL) {
+	if (g->succeeded && g->s->once_key != NULL) {
 		end.once_key = g->s->once_key;
 		end.once_period_ns = g->s->conf->once_per;
 		end.once_keep_ns = once_keep(g->s->conf);

@@ -369,12 +369,19 @@ start(struct keeper *k, const struct leaserun_grant *grant)
 	return EXIT_INTERNAL;
 }
 
+/* The job was ended since the lease was, or is to be, somebody else's. */
+static bool
+is_cut_short(const struct keeper *k)
+{
+	return k->is_lost || k->job.reason == END_LOST ||
+	    k->job.reason == END_DEADLINE || k->job.reason == END_REVOKED;
+}
+
 /* What to leave with, as a wait status. */
 static int
 outcome(const struct keeper *k)
 {
-	if (k->is_lost || k->job.reason == END_LOST ||
-	    k->job.reason == END_DEADLINE || k->job.reason == END_REVOKED)
+	if (is_cut_short(k))
 		return exited_with(k->conf->lost_exit_code);
 	if (k->job.failure != 0)
 		return exited_with(k->job.failure);
@@ -390,6 +397,8 @@ finish(struct keeper *k, int status)
 		.s = k->s, .store = k->store, .lease = &k->lease,
 		.account = &k->account, .deadline = k->deadline,
 		.ran = k->job.is_started,
+		.succeeded = k->job.is_started && status == 0 &&
+		    !is_cut_short(k),
 	};
 
 	notify_stopping(k->s->notify, "'%s' has ended, status %d (token %"

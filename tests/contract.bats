@@ -528,6 +528,14 @@ uptime_ms() {
 	assert_ends 5 "$holder"
 }
 
+@test "--lost-exit-code 0 does not make a success of what was revoked" {
+	hold --lost-exit-code 0 --once today
+	run_tool 0 revoke "$name"
+	assert_ends 0 "$holder"
+	run_tool 0 run --once today "$name" touch ran
+	[ -e ran ]
+}
+
 @test "revoke --wait returns when the name is free" {
 	hold
 	run_tool 0 revoke --wait 20s "$name"
