@@ -133,7 +133,7 @@ static enum leaserun_result
 record_success(struct giveback *g, const struct leaserun_end *end)
 {
 	int64_t now = now_ns(), limit, last, tries_end = time_add(now,
-	    RECORD_TTLS * g->s->conf->ttl);
+	    time_times(g->s->conf->ttl, RECORD_TTLS));
 	enum leaserun_result result;
 	bool is_repeated = false, is_over = false, is_told = false;
 

@@ -106,8 +106,7 @@ put_duration(char *cell, int64_t ms)
 	if (ms < 0)
 		text_copy(cell, CELL_SIZE, "-");
 	else
-		duration_format((ms < 1000 ? ms : ms - ms % 1000) * NS_PER_MS,
-		    cell, CELL_SIZE);
+		holder_duration(ms, cell, CELL_SIZE);
 }
 
 static int64_t
