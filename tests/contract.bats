@@ -279,6 +279,16 @@ uptime_ms() {
 	[ ! -e ran ]
 }
 
+@test "--complain-after counts how long the holder had it during the wait" {
+	hold
+	run_tool 75 run -E 9 -w 4s --complain-after 3s --events ev "$name" \
+	    touch ran
+	assert_contains "$stderr" "has been blocked"
+	assert_matches "$(grep -F '"not_run"' ev)" \
+	    '"blocked".*"held_for_ms":([3-9][0-9]{3}|[0-9]{5,}),'
+	[ ! -e ran ]
+}
+
 @test "--wait gets the lease when it is released" {
 	local waiter
 
