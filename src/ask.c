@@ -171,13 +171,14 @@ ask_open(struct ask *q)
 int
 ask_encode(const char *command, const char *shown, char *name)
 {
+	char word[WORD_SIZE];
 	const char *wrong;
 
 	wrong = name_encode(shown, name, LEASERUN_NAME_SIZE);
 	if (wrong == NULL)
 		return 0;
 	log_error("%s: the name '%.200s' %s; see 'leaserun %s --help'",
-	    command, shown, wrong, command);
+	    command, word_shown(shown, word), wrong, command);
 	return EXIT_USAGE;
 }
 
@@ -185,12 +186,15 @@ ask_encode(const char *command, const char *shown, char *name)
 static int
 check_operands(const struct ask *q, const char *command, int least, int most)
 {
+	char word[WORD_SIZE];
+
 	if (q->nnames < least)
 		log_error("%s: the name of the lease is missing; see "
 		    "'leaserun %s --help'", command, command);
 	else if (q->nnames > most)
 		log_error("%s: '%s' is one word too many; see "
-		    "'leaserun %s --help'", command, q->names[most], command);
+		    "'leaserun %s --help'", command,
+		    word_shown(q->names[most], word), command);
 	else
 		return 0;
 	return EXIT_USAGE;

@@ -233,11 +233,12 @@ kill_job(struct job *j)
 static void
 on_exec_failure(struct job *j, int error)
 {
+	char word[WORD_SIZE];
 	const char *hint;
 
 	j->failure = exec_failure(j->s->command, error, &hint);
-	log_error("cannot run '%s': %s%s", j->s->command, strerror(error),
-	    hint);
+	log_error("cannot run '%s': %s%s", word_shown(j->s->command, word),
+	    strerror(error), hint);
 }
 
 static void

@@ -153,10 +153,12 @@ look_after(pid_t command, int *status)
 static int
 exec_failed(const char *command, int error)
 {
+	char word[WORD_SIZE];
 	const char *hint;
 	int status = exec_failure(command, error, &hint);
 
-	log_error("cannot run '%s': %s%s", command, strerror(error), hint);
+	log_error("cannot run '%s': %s%s", word_shown(command, word),
+	    strerror(error), hint);
 	return exited_with(status);
 }
 

@@ -78,9 +78,11 @@ print_help(void)
 static int
 usage_error(const char *what, const char *word)
 {
+	char shown[WORD_SIZE];
+
 	log_error("run: %s%s%s%s; see 'leaserun run --help'", what,
-	    word == NULL ? "" : " '", word == NULL ? "" : word,
-	    word == NULL ? "" : "'");
+	    word == NULL ? "" : " '", word == NULL ? "" :
+	    word_shown(word, shown), word == NULL ? "" : "'");
 	return EXIT_USAGE;
 }
 
@@ -91,6 +93,7 @@ usage_error(const char *what, const char *word)
 static int
 read_operands(struct run *r, int argc, char *argv[], int first)
 {
+	char word[WORD_SIZE];
 	const char *wrong;
 	int i;
 
@@ -103,7 +106,7 @@ read_operands(struct run *r, int argc, char *argv[], int first)
 	wrong = name_encode(r->shown, r->name, sizeof(r->name));
 	if (wrong != NULL) {
 		log_error("run: the name '%.200s' %s; see 'leaserun run "
-		    "--help'", r->shown, wrong);
+		    "--help'", word_shown(r->shown, word), wrong);
 		return EXIT_USAGE;
 	}
 	first++;
@@ -119,7 +122,8 @@ read_operands(struct run *r, int argc, char *argv[], int first)
 		    strcmp(argv[first], "--") != 0) {
 			log_error("run: one word is the name, but '%s' stands "
 			    "before '--' as well; write NAME -- COMMAND; see "
-			    "'leaserun run --help'", argv[first]);
+			    "'leaserun run --help'",
+			    word_shown(argv[first], word));
 			return EXIT_USAGE;
 		}
 	}

@@ -384,6 +384,41 @@ hold() {
 	assert_lacks "$output" sEcret
 }
 
+@test "a password in a word that is in the wrong place is not shown" {
+	local word
+
+	for word in --backend=nosuch://cron:sEcret@db/ops \
+	    -bnosuch://cron:sEcret@db/ops nosuch://cron:sEcret@db/ops \
+	    --option=password=sEcret backend=nosuch://cron:sEcret@db/ops; do
+		run_tool 64 "$word" run job -- true
+		assert_lacks "$output" sEcret
+		for words in "job $word -- true" "-- $word" "-- $word --"; do
+			# shellcheck disable=SC2086
+			run_tool 64 run $words
+			assert_lacks "$output" sEcret
+			# shellcheck disable=SC2086
+			run_tool 64 fence --token 1 $words
+			assert_lacks "$output" sEcret
+		done
+		run_tool 64 run -- "$word"$'\n' -- true
+		assert_lacks "$output" sEcret
+		run_tool 127 run job -- "$word"
+		assert_lacks "$output" sEcret
+		run_tool 127 fence --token 1 job -- "$word"
+		assert_lacks "$output" sEcret
+		for command in check revoke; do
+			run_tool 64 "$command" job "$word"
+			assert_lacks "$output" sEcret
+			run_tool 64 "$command" -- "$word"$'\n'
+			assert_lacks "$output" sEcret
+		done
+		for command in init doctor; do
+			run_tool 64 "$command" -- "$word"
+			assert_lacks "$output" sEcret
+		done
+	done
+}
+
 @test "no part of a password is shown, whatever is not encoded" {
 	for word in 'sEcret' 'x@sEcret' 'x#sEcret' 'x?sEcret' 'x/sEcret' \
 	    '1/sEcret' '1?a=sEcret' 'sEcret@x' 'sEcret/x@y' 'x@y/sEcret?z'; do
