@@ -182,15 +182,33 @@ ask_encode(const char *command, const char *shown, char *name)
 	return EXIT_USAGE;
 }
 
+/* An option behind a name would be taken for another name; or NULL. */
+static const char *
+find_late_option(const struct ask *q)
+{
+	int i;
+
+	for (i = 1; i < q->nnames && strcmp(q->names[-1], "--") != 0; i++) {
+		if (q->names[i][0] == '-')
+			return q->names[i];
+	}
+	return NULL;
+}
+
 /* How many operands a command takes; 0 or the exit status. */
 static int
 check_operands(const struct ask *q, const char *command, int least, int most)
 {
+	const char *late = find_late_option(q);
 	char word[WORD_SIZE];
 
 	if (q->nnames < least)
 		log_error("%s: the name of the lease is missing; see "
 		    "'leaserun %s --help'", command, command);
+	else if (late != NULL)
+		log_error("%s: options come before the name, or write -- NAME: "
+		    "'%s'; see 'leaserun %s --help'", command,
+		    word_shown(late, word), command);
 	else if (q->nnames > most)
 		log_error("%s: '%s' is one word too many; see "
 		    "'leaserun %s --help'", command,

@@ -384,6 +384,18 @@ hold() {
 	assert_lacks "$output" sEcret
 }
 
+@test "an option behind a name is no name" {
+	for command in status check revoke; do
+		run_tool 64 "$command" job --json
+		assert_contains "$stderr" "options come before the name"
+		assert_contains "$stderr" "'--json'"
+		assert_equal "$stdout" ""
+	done
+	run_tool 64 status job -- other
+	run_tool 0 status -- -v --json
+	assert_contains "$stdout" "--json"
+}
+
 @test "a password in a word that is in the wrong place is not shown" {
 	local word
 
