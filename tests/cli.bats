@@ -231,6 +231,30 @@ hold() {
 	assert_contains "$(cat loud)" "token $(cat token)"
 }
 
+@test "messages into a pipe that nobody reads change no exit status" {
+	quiet() {
+		local want=$1 status=0
+
+		shift
+		timeout -s KILL 20 "$LEASERUN" "$@" 2>&6 3>&- || status=$?
+		assert_equal "$status" "$want"
+	}
+
+	hold job
+	mkfifo dead
+	exec 7<>dead 6>dead 7<&-
+	quiet 64 run --nonsense
+	quiet 75 run -v job -- touch ran
+	quiet 75 check --token 1 job
+	quiet 3 run -vv other -- sh -c 'touch ran; exit 3'
+	[ -e ran ]
+	quiet 3 fence -v --token 1 file -- sh -c 'touch written; exit 3'
+	[ -e written ]
+	# That of the command is its own.
+	quiet 141 run other -- sh -c 'echo >&2; echo >&2'
+	exec 6>&-
+}
+
 @test "a wait that runs out is 75 and names the holder" {
 	hold job
 	run_tool 75 run -v --wait 200ms job -- touch started
