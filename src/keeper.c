@@ -352,9 +352,7 @@ start(struct keeper *k, const struct leaserun_grant *grant)
 	    (status = freshen(k)) != 0)
 		return status;
 	msg.ttl_ns = k->ttl;
-	k->job.started_at = now_ns();
-	k->job.is_started = signals_start(&msg, grant->hold_fd);
-	if (k->job.is_started) {
+	if (job_start(&k->job, &msg, grant->hold_fd)) {
 		if (k->ttl != 0)
 			tree_hurry(TREE_KEEPER);
 		return 0;

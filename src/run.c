@@ -281,6 +281,7 @@ prepare_job(struct run *r)
 	r->exempt.pids = r->children;
 	r->exempt.n = n < 0 ? 0 : (size_t)n;
 	r->exempt.room = EXEMPT_MAX;
+	r->exempt.may_grow = n > 0 || getpid() == 1;
 	r->job.argv = r->argv;
 	r->job.schedule.ttl = r->conf.ttl;
 	r->job.schedule.renew_every = r->conf.renew_every;
