@@ -166,8 +166,9 @@ note_revoked(struct keeper *k)
 	k->is_revoked = true;
 	job_end(&k->job, SIGTERM, END_REVOKED);
 	report_plain(k->s->report, EVENT_REVOKED, NULL);
-	log_warning("'%s': the lease is being revoked, ending the command",
-	    k->s->shown);
+	log_warning("'%s': the lease is being revoked, %s", k->s->shown,
+	    k->job.is_started ? "ending the command" :
+	    "the command is not started");
 }
 
 static enum leaserun_result
@@ -331,6 +332,8 @@ freshen(struct keeper *k)
 			renew(k);
 		if (k->is_lost)
 			return EXIT_UNAVAILABLE;
+		if (k->is_revoked)
+			return k->conf->lost_exit_code;
 		if (store_events(k->store))
 			return k->store->leave;
 		if (k->backoff != 0)

@@ -874,6 +874,16 @@ spoilt_while_releasing() {
 	assert_equal "$(lines tick)" 3
 }
 
+@test "late grant: revoked before the command is started, nothing is run" {
+	script acquire slow-answer 3200 once
+	script renew revoke once
+	first -t 5s -r 1500ms --connect-timeout 30s -- ticks=3
+	assert_ends 79 "$first"
+	file_has first "the lease is being revoked, the command is not started"
+	assert_equal "$(lines start)" 0
+	assert_free
+}
+
 @test "grant whose answer is lost: given back, nothing is run" {
 	script acquire drop
 	run_tool 69 run "${FAKE[@]}" --connect-timeout 300ms job -- \
