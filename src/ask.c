@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -227,6 +228,8 @@ ask(enum conf_scope scope, int argc, char *argv[], int least, int most,
 	struct conf_error err;
 	int first, status;
 
+	/* A limit of the file size is to be an error, not our end. */
+	signal(SIGXFSZ, SIG_IGN);
 	if (conf_load(&q.conf, scope, argc, argv, &first, &err) == -1) {
 		log_error("%s", err.text);
 		return err.status;

@@ -142,23 +142,31 @@ send_line(const char *line, size_t len)
 }
 
 /*
- * Into a pipe that nobody reads any more: what is to be said is lost, but not
- * the exit status, nor the command that is yet to run.  No flag does this.
+ * Into a pipe that nobody reads any more, or beyond the limit of a file: what
+ * is to be said is lost, but not the exit status, nor the command that is yet
+ * to run.  There is no flag for it.
  */
 static ssize_t
 write_quietly(const char *line, size_t len)
 {
 	static const struct timespec at_once;
-	sigset_t one, saved, before;
+	sigset_t both, one, saved, before;
 	ssize_t n;
+	int signo;
 
-	sigemptyset(&one);
-	sigaddset(&one, SIGPIPE);
-	sigprocmask(SIG_BLOCK, &one, &saved);
+	sigemptyset(&both);
+	sigaddset(&both, SIGPIPE);
+	sigaddset(&both, SIGXFSZ);
+	sigprocmask(SIG_BLOCK, &both, &saved);
 	sigpending(&before);
 	n = write(terminal, line, len);
-	if (n == -1 && errno == EPIPE && !sigismember(&before, SIGPIPE))
+	signo = n != -1 ? 0 : errno == EPIPE ? SIGPIPE :
+	    errno == EFBIG ? SIGXFSZ : 0;
+	if (signo != 0 && !sigismember(&before, signo)) {
+		sigemptyset(&one);
+		sigaddset(&one, signo);
 		sigtimedwait(&one, NULL, &at_once);
+	}
 	sigprocmask(SIG_SETMASK, &saved, NULL);
 	return n;
 }

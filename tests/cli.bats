@@ -255,6 +255,36 @@ hold() {
 	exec 6>&-
 }
 
+@test "a limit of the file size is an error and no signal" {
+	limited() {
+		(ulimit -c 0 && ulimit -f 0 && exec timeout -s KILL 20 \
+		    "$LEASERUN" "$@") 3>&-
+	}
+	# says STATUS ARG...: what it writes goes through a pipe.
+	says() {
+		local want=$1
+
+		shift
+		{ limited "$@" 2>&1 || echo "status $?"; } | cat >said
+		cat said
+		file_has said "status $want"
+		file_has said "raise the limit of the file size"
+	}
+
+	hold job
+	for words in "run -v job -- true" "check --token 1 job"; do
+		: >said
+		status=0
+		# shellcheck disable=SC2086
+		limited $words 2>>said || status=$?
+		assert_equal "$status" 75
+		[ ! -s said ]
+	done
+	says 78 revoke job
+	says 78 init --raise-token 2000000000000
+	says 78 doctor
+}
+
 @test "a wait that runs out is 75 and names the holder" {
 	hold job
 	run_tool 75 run -v --wait 200ms job -- touch started
