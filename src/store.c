@@ -318,10 +318,10 @@ store_acquire(struct store *st, const struct keeper_setup *s,
 		return false;
 	}
 	if (s->once_key != NULL && st->plugin.ops->list_once == NULL) {
-		log_error("'%s': the backend '%s' keeps no record of what is "
-		    "done; use another one for --once", s->shown,
-		    st->plugin.ops->name);
-		*status = EXIT_CONFIG;
+		snprintf(st->plugin.error, sizeof(st->plugin.error), "the "
+		    "backend '%s' keeps no record of what is done; use another "
+		    "one for --once", st->plugin.ops->name);
+		*status = refuse(st, LEASERUN_MISCONFIGURED);
 		return false;
 	}
 	st->is_acquiring = true;
