@@ -162,6 +162,10 @@ command_gone() {
 	assert_contains "$stderr" "nobody is there to be asked"
 	bg "${file[@]}" ticks=3
 	second=$!
+	status_says() {
+		"$LEASERUN" status | grep -q "job  *orphaned, 1 waiting "
+	}
+	wait_until 20 status_says
 	for pid in $(awk '$1 == "member" { print $4 }' out); do
 		is_alive "$pid"
 		kill -KILL "$pid"
