@@ -684,6 +684,9 @@ uptime_ms() {
 	run_tool 75 run "$name" touch ran
 	[ ! -e ran ]
 	run_tool 0 revoke --force "$name"
+	assert_contains "$stdout" "the --min-hold of token $(cat held) is ended"
+	run_tool 0 revoke --force "$name"
+	assert_contains "$stdout" "is not held"
 	run_tool 0 run "$name" true
 }
 
