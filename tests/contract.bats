@@ -683,6 +683,8 @@ uptime_ms() {
 	assert_equal "$(field unclean_end)" true
 	run_tool 75 run "$name" touch ran
 	[ ! -e ran ]
+	run_tool 75 check --token "$(cat held)" "$name"
+	assert_contains "$stderr" "(ended, token $(cat held) is kept by"
 	run_tool 0 revoke --force "$name"
 	assert_contains "$stdout" "the --min-hold of token $(cat held) is ended"
 	run_tool 0 revoke --force "$name"
