@@ -260,6 +260,21 @@ tree_spare_zombie(struct tree_exempt *exempt, pid_t child)
 }
 
 void
+tree_reap_strangers(pid_t guard)
+{
+	size_t i;
+
+	busy = 1;
+	queued = 0;
+	enqueue_children(getpid());
+	for (i = 0; i < queued; i++) {
+		if (queue[i] != guard && getpgid(queue[i]) != getpgrp())
+			waitpid(queue[i], NULL, WNOHANG);
+	}
+	busy = 0;
+}
+
+void
 tree_spare_children(struct tree_exempt *exempt, pid_t guard,
     bool (*has_ended)(void))
 {

@@ -85,6 +85,12 @@ bool	tree_reap(struct tree_exempt *);
 void	tree_reap_exempt(struct tree_exempt *);
 
 /*
+ * For process 1, which everyone's orphans come to: reaps those that are over.
+ * What a backend has forked for a moment is in our group, and its own affair.
+ */
+void	tree_reap_strangers(pid_t guard);
+
+/*
  * Every child but the guard is exempt from now on, or reaped if it is over.
  * Nothing is changed if the guard turns out to have ended: what was its may be
  * ours by then.
