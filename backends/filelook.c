@@ -341,18 +341,12 @@ revoke_busy(const struct filedir *dir, int dirfd,
 static enum leaserun_result
 revoke_hold(const struct filedir *dir, int dirfd,
     const struct leaserun_revoke *revoke, const struct fileinfo *info,
-    struct leaserun_entry *entry)
+    const struct leaserun_entry *entry)
 {
-	enum leaserun_result result;
-
 	if (revoke->token != 0 && revoke->token != entry->token)
 		return LEASERUN_HELD;
-	if (!revoke->force)
-		return LEASERUN_OK;
-	result = write_mark(dir, dirfd, info, revoke->name, true);
-	if (result == LEASERUN_OK)
-		entry->state = LEASERUN_FREE;
-	return result;
+	return revoke->force ? write_mark(dir, dirfd, info, revoke->name, true)
+	    : LEASERUN_OK;
 }
 
 enum leaserun_result

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -171,26 +172,48 @@ ask_open(struct ask *q)
 int
 ask_encode(const char *command, const char *shown, char *name)
 {
+	char word[WORD_SIZE];
 	const char *wrong;
 
 	wrong = name_encode(shown, name, LEASERUN_NAME_SIZE);
 	if (wrong == NULL)
 		return 0;
 	log_error("%s: the name '%.200s' %s; see 'leaserun %s --help'",
-	    command, shown, wrong, command);
+	    command, word_shown(shown, word), wrong, command);
 	return EXIT_USAGE;
+}
+
+/* An option behind a name would be taken for another name; or NULL. */
+static const char *
+find_late_option(const struct ask *q)
+{
+	int i;
+
+	for (i = 1; i < q->nnames && strcmp(q->names[-1], "--") != 0; i++) {
+		if (q->names[i][0] == '-')
+			return q->names[i];
+	}
+	return NULL;
 }
 
 /* How many operands a command takes; 0 or the exit status. */
 static int
 check_operands(const struct ask *q, const char *command, int least, int most)
 {
+	const char *late = find_late_option(q);
+	char word[WORD_SIZE];
+
 	if (q->nnames < least)
 		log_error("%s: the name of the lease is missing; see "
 		    "'leaserun %s --help'", command, command);
+	else if (late != NULL)
+		log_error("%s: options come before the name, or write -- NAME: "
+		    "'%s'; see 'leaserun %s --help'", command,
+		    word_shown(late, word), command);
 	else if (q->nnames > most)
 		log_error("%s: '%s' is one word too many; see "
-		    "'leaserun %s --help'", command, q->names[most], command);
+		    "'leaserun %s --help'", command,
+		    word_shown(q->names[most], word), command);
 	else
 		return 0;
 	return EXIT_USAGE;
@@ -205,6 +228,8 @@ ask(enum conf_scope scope, int argc, char *argv[], int least, int most,
 	struct conf_error err;
 	int first, status;
 
+	/* A limit of the file size is to be an error, not our end. */
+	signal(SIGXFSZ, SIG_IGN);
 	if (conf_load(&q.conf, scope, argc, argv, &first, &err) == -1) {
 		log_error("%s", err.text);
 		return err.status;

@@ -201,6 +201,21 @@ is_unit(const char *word, char *said, size_t size)
 	return is;
 }
 
+/* A word that stands here, or right behind, may be a piece of a password. */
+static bool
+may_be_secret(const cfg_t *cfg)
+{
+	const struct settings *settings = current->settings;
+	const struct setting *last;
+
+	if (cfg->name != NULL && strcmp(cfg->name, "option") == 0)
+		return true;
+	if (settings->n == 0)
+		return false;
+	last = &settings->list[settings->n - 1];
+	return last->key->kind == KEY_BACKEND && last->line == cfg->line;
+}
+
 /*
  * What libconfuse says.  It may go on after that: every key of an `option'
  * section is one that it does not know.
@@ -209,11 +224,12 @@ static void __attribute__((format(printf, 2, 0)))
 on_error(cfg_t *cfg, const char *fmt, va_list ap)
 {
 	bool is_unknown = strcmp(fmt, "no such option '%s'") == 0;
+	bool is_mark = strcmp(fmt, "unexpected token '%s'") == 0;
 	va_list word;
 
 	if (is_unknown)
 		fmt = "unknown key '%s'";
-	else if (strcmp(fmt, "unexpected token '%s'") == 0)
+	else if (is_mark)
 		fmt = "unexpected '%s', quotes may be missing";
 	current->line = cfg->line;
 	va_copy(word, ap);
@@ -226,7 +242,8 @@ on_error(cfg_t *cfg, const char *fmt, va_list ap)
 	va_end(word);
 	/* An address that lacks its quotes may come here in pieces. */
 	if (strchr(current->said, '@') != NULL ||
-	    strstr(current->said, "//") != NULL)
+	    strstr(current->said, "//") != NULL ||
+	    (!is_mark && may_be_secret(cfg)))
 		strcpy(current->said, "syntax error, quotes may be missing");
 }
 

@@ -94,8 +94,8 @@ fill_row(const void *arg, size_t row,
 	snprintf(cells[3], TABLE_CELL_SIZE, "%" PRIu64, e->token);
 	text_copy(cells[4], TABLE_CELL_SIZE, clean(e->label));
 	text_copy(cells[5], TABLE_CELL_SIZE, clean(e->host));
-	duration_format(e->ran_ms < 0 ? 0 : e->ran_ms * NS_PER_MS, cells[6],
-	    TABLE_CELL_SIZE);
+	duration_format(e->ran_ms < 0 ? 0 : time_times(e->ran_ms, NS_PER_MS),
+	    cells[6], TABLE_CELL_SIZE);
 }
 
 void

@@ -57,7 +57,7 @@ put_text(json_t *o, const char *key, const char *text)
 	text_copy(clean, sizeof(clean), text);
 	if (!text_is_clean(clean)) {
 		for (p = clean; *p != '\0'; p++) {
-			if (*p < ' ' || *p == 0x7f)
+			if (*p < ' ' || *p > '~')
 				*p = '?';
 		}
 	}

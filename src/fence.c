@@ -48,9 +48,11 @@ print_help(void)
 static int
 usage_error(const char *what, const char *word)
 {
-	log_error("fence: %s%s%.300s%s; see 'leaserun fence --help'", what,
-	    word == NULL ? "" : " '", word == NULL ? "" : word,
-	    word == NULL ? "" : "'");
+	char shown[WORD_SIZE];
+
+	log_error("fence: %s%s%s%s; see 'leaserun fence --help'", what,
+	    word == NULL ? "" : " '", word == NULL ? "" :
+	    word_shown(word, shown), word == NULL ? "" : "'");
 	return EXIT_USAGE;
 }
 

@@ -47,7 +47,7 @@ make_end(const struct giveback *g, int status)
 		.ran_ns = g->ran_ns,
 	};
 
-	if (g->ran && status == 0 && g->s->once_key != NULL) {
+	if (g->succeeded && g->s->once_key != NULL) {
 		end.once_key = g->s->once_key;
 		end.once_period_ns = g->s->conf->once_per;
 		end.once_keep_ns = once_keep(g->s->conf);
@@ -133,7 +133,7 @@ static enum leaserun_result
 record_success(struct giveback *g, const struct leaserun_end *end)
 {
 	int64_t now = now_ns(), limit, last, tries_end = time_add(now,
-	    RECORD_TTLS * g->s->conf->ttl);
+	    time_times(g->s->conf->ttl, RECORD_TTLS));
 	enum leaserun_result result;
 	bool is_repeated = false, is_over = false, is_told = false;
 

@@ -15,6 +15,7 @@ struct giveback {
 	struct account	*account;
 	int64_t		 deadline;	/* as it was confirmed last */
 	bool		 ran;		/* the command was started */
+	bool		 succeeded;	/* it, and not what we leave with */
 	int64_t		 ran_ns;
 };
 

@@ -11,8 +11,9 @@
 const char *
 holder_duration(int64_t ms, char *buf, size_t size)
 {
-	duration_format((ms < 1000 ? ms : ms - ms % 1000) * NS_PER_MS, buf,
-	    size);
+	/* A store may say anything. */
+	duration_format(time_times(ms < 1000 ? ms : ms - ms % 1000,
+	    NS_PER_MS), buf, size);
 	return buf;
 }
 

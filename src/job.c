@@ -29,7 +29,6 @@
 #define KILL_EVERY	(20 * NS_PER_MS)
 #define SURVIVOR_EVERY	(250 * NS_PER_MS)
 #define REPEAT_EVERY	(100 * NS_PER_MS)
-#define EXEMPT_MAX	4096
 
 void
 job_init(struct job *j, const struct keeper_setup *s)
@@ -47,6 +46,38 @@ job_expect(struct job *j, int64_t kill_at)
 		return;
 	j->check_guard_at = kill_at;
 	j->was_patient = false;
+}
+
+/*
+ * Children other than the guard are not the job while the guard lives: it is
+ * nearer to the job's orphans than we are.  They are noted, so that they are
+ * spared if the guard dies, and reaped when they are over.
+ */
+static void
+look_after_exempt(struct job *j)
+{
+	sigset_t saved;
+
+	if (j->is_taken_over)
+		return;
+	signals_block(&saved);
+	tree_spare_children(j->s->exempt, j->s->guard, signals_guard_ended);
+	signals_restore(&saved);
+}
+
+bool
+job_start(struct job *j, struct link_msg *msg, int hold_fd)
+{
+	sigset_t saved;
+
+	/* Whoever is our child by now is none of it; no other may come. */
+	signals_block(&saved);
+	if (j->s->exempt->may_grow)
+		look_after_exempt(j);
+	j->started_at = now_ns();
+	j->is_started = signals_start(msg, hold_fd);
+	signals_restore(&saved);
+	return j->is_started;
 }
 
 void
@@ -150,36 +181,6 @@ check_guard(struct job *j, int64_t now)
 		take_over(j, "does not end the command");
 }
 
-/*
- * Children other than the guard are not the job while the guard lives: it is
- * nearer to the job's orphans than we are.  They are noted, so that they are
- * spared if the guard dies, and reaped when they are over.
- */
-static void
-look_after_exempt(struct job *j)
-{
-	static pid_t found[EXEMPT_MAX];
-	struct tree_exempt *exempt = j->s->exempt;
-	sigset_t saved;
-	ssize_t n, i;
-	size_t kept = 0;
-
-	if (j->is_taken_over)
-		return;
-	signals_block(&saved);
-	n = tree_children(found, EXEMPT_MAX);
-	if (n <= 0 || signals_guard_ended())
-		goto out;	/* some of them may be the job */
-	for (i = 0; i < n && kept < exempt->room; i++) {
-		if (found[i] != j->s->guard &&
-		    waitpid(found[i], NULL, WNOHANG) == 0)
-			exempt->pids[kept++] = found[i];
-	}
-	exempt->n = kept;
-out:
-	signals_restore(&saved);
-}
-
 static void
 note_survivor(struct job *j, pid_t pid, uid_t uid)
 {
@@ -233,11 +234,12 @@ kill_job(struct job *j)
 static void
 on_exec_failure(struct job *j, int error)
 {
+	char word[WORD_SIZE];
 	const char *hint;
 
 	j->failure = exec_failure(j->s->command, error, &hint);
-	log_error("cannot run '%s': %s%s", j->s->command, strerror(error),
-	    hint);
+	log_error("cannot run '%s': %s%s", word_shown(j->s->command, word),
+	    strerror(error), hint);
 }
 
 static void
@@ -455,7 +457,7 @@ job_look(struct job *j, int64_t now, bool is_due)
 	repeat_unsent(j);
 	if (j->is_taken_over)
 		kill_job(j);
-	else if (is_due || j->s->exempt->n > 0 || getpid() == 1)
+	else if (is_due || j->s->exempt->may_grow)
 		look_after_exempt(j);
 	if (is_due && is_stopped(j->s->guard) && !j->told_stopped) {
 		j->told_stopped = true;

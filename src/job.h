@@ -37,6 +37,9 @@ struct job {
 
 void	job_init(struct job *, const struct keeper_setup *);
 
+/* As signals_start(). */
+bool	job_start(struct job *, struct link_msg *, int hold_fd);
+
 /* The lease was confirmed: the guard will have to kill only then. */
 void	job_expect(struct job *, int64_t kill_at);
 

@@ -166,8 +166,9 @@ note_revoked(struct keeper *k)
 	k->is_revoked = true;
 	job_end(&k->job, SIGTERM, END_REVOKED);
 	report_plain(k->s->report, EVENT_REVOKED, NULL);
-	log_warning("'%s': the lease is being revoked, ending the command",
-	    k->s->shown);
+	log_warning("'%s': the lease is being revoked, %s", k->s->shown,
+	    k->job.is_started ? "ending the command" :
+	    "the command is not started");
 }
 
 static enum leaserun_result
@@ -331,6 +332,8 @@ freshen(struct keeper *k)
 			renew(k);
 		if (k->is_lost)
 			return EXIT_UNAVAILABLE;
+		if (k->is_revoked)
+			return k->conf->lost_exit_code;
 		if (store_events(k->store))
 			return k->store->leave;
 		if (k->backoff != 0)
@@ -352,9 +355,7 @@ start(struct keeper *k, const struct leaserun_grant *grant)
 	    (status = freshen(k)) != 0)
 		return status;
 	msg.ttl_ns = k->ttl;
-	k->job.started_at = now_ns();
-	k->job.is_started = signals_start(&msg, grant->hold_fd);
-	if (k->job.is_started) {
+	if (job_start(&k->job, &msg, grant->hold_fd)) {
 		if (k->ttl != 0)
 			tree_hurry(TREE_KEEPER);
 		return 0;
@@ -369,12 +370,19 @@ start(struct keeper *k, const struct leaserun_grant *grant)
 	return EXIT_INTERNAL;
 }
 
+/* The job was ended since the lease was, or is to be, somebody else's. */
+static bool
+is_cut_short(const struct keeper *k)
+{
+	return k->is_lost || k->job.reason == END_LOST ||
+	    k->job.reason == END_DEADLINE || k->job.reason == END_REVOKED;
+}
+
 /* What to leave with, as a wait status. */
 static int
 outcome(const struct keeper *k)
 {
-	if (k->is_lost || k->job.reason == END_LOST ||
-	    k->job.reason == END_DEADLINE || k->job.reason == END_REVOKED)
+	if (is_cut_short(k))
 		return exited_with(k->conf->lost_exit_code);
 	if (k->job.failure != 0)
 		return exited_with(k->job.failure);
@@ -390,6 +398,8 @@ finish(struct keeper *k, int status)
 		.s = k->s, .store = k->store, .lease = &k->lease,
 		.account = &k->account, .deadline = k->deadline,
 		.ran = k->job.is_started,
+		.succeeded = k->job.is_started && status == 0 &&
+		    !is_cut_short(k),
 	};
 
 	notify_stopping(k->s->notify, "'%s' has ended, status %d (token %"

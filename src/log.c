@@ -10,11 +10,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <syslog.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "journal.h"
@@ -139,6 +141,36 @@ send_line(const char *line, size_t len)
 	return n == (ssize_t)len;
 }
 
+/*
+ * Into a pipe that nobody reads any more, or beyond the limit of a file: what
+ * is to be said is lost, but not the exit status, nor the command that is yet
+ * to run.  There is no flag for it.
+ */
+static ssize_t
+write_quietly(const char *line, size_t len)
+{
+	static const struct timespec at_once;
+	sigset_t both, one, saved, before;
+	ssize_t n;
+	int signo;
+
+	sigemptyset(&both);
+	sigaddset(&both, SIGPIPE);
+	sigaddset(&both, SIGXFSZ);
+	sigprocmask(SIG_BLOCK, &both, &saved);
+	sigpending(&before);
+	n = write(terminal, line, len);
+	signo = n != -1 ? 0 : errno == EPIPE ? SIGPIPE :
+	    errno == EFBIG ? SIGXFSZ : 0;
+	if (signo != 0 && !sigismember(&before, signo)) {
+		sigemptyset(&one);
+		sigaddset(&one, signo);
+		sigtimedwait(&one, NULL, &at_once);
+	}
+	sigprocmask(SIG_SETMASK, &saved, NULL);
+	return n;
+}
+
 static bool
 write_line(const char *line, size_t len)
 {
@@ -149,7 +181,7 @@ write_line(const char *line, size_t len)
 	else if (must_poll && !has_room())
 		n = -1;
 	else
-		n = write(terminal, line, len);
+		n = write_quietly(line, len);
 	return n == (ssize_t)len;
 }
 

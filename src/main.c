@@ -86,6 +86,7 @@ int
 main(int argc, char *argv[])
 {
 	const struct command *command;
+	char word[WORD_SIZE];
 
 	if (fds_open_standard() == -1) {
 		log_error("cannot open /dev/null in place of a missing "
@@ -104,14 +105,14 @@ main(int argc, char *argv[])
 	}
 	if (argv[1][0] == '-') {
 		log_error("'%s' is not a command; options come after it: "
-		    "leaserun run %s; see 'leaserun --help'", argv[1],
-		    argv[1]);
+		    "leaserun run %s; see 'leaserun --help'",
+		    word_shown(argv[1], word), word);
 		return EXIT_USAGE;
 	}
 	command = find_command(argv[1]);
 	if (command == NULL) {
 		log_error("'%s' is not a command; see 'leaserun --help'",
-		    argv[1]);
+		    word_shown(argv[1], word));
 		return EXIT_USAGE;
 	}
 	return finish_output(command->fn(argc - 1, argv + 1));

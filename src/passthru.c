@@ -14,6 +14,7 @@
 #include "log.h"
 #include "passthru.h"
 #include "proc.h"
+#include "sigkind.h"
 #include "tree.h"
 #include "util.h"
 
@@ -109,6 +110,16 @@ is_had(int signo, pid_t command)
 	return proc_state(command) != 'T';
 }
 
+/* From the kernel: to our whole group, or to us, as from a timer of before. */
+static bool
+is_for_group(const siginfo_t *si, pid_t command)
+{
+	if (si->si_signo == SIGCONT)
+		return proc_state(command) != 'T';
+	return si->si_signo == SIGTTOU ||
+	    sigkind_is_from_terminal(si->si_signo, si);
+}
+
 /*
  * A signal that was addressed to us.  What the terminal sends has reached the
  * command as well, unless it has left our process group; so has what it sends
@@ -118,7 +129,9 @@ static void
 pass_on(const siginfo_t *si, pid_t command)
 {
 	if (si->si_code > 0) {
-		if (si->si_code != SI_KERNEL || getpgid(command) == getpgrp())
+		if (si->si_code != SI_KERNEL ||
+		    (getpgid(command) == getpgrp() &&
+		    is_for_group(si, command)))
 			return;
 	} else if (si->si_pid == getpid() || si->si_pid == command ||
 	    is_for_all(si->si_signo, si->si_pid) ||
@@ -153,10 +166,12 @@ look_after(pid_t command, int *status)
 static int
 exec_failed(const char *command, int error)
 {
+	char word[WORD_SIZE];
 	const char *hint;
 	int status = exec_failure(command, error, &hint);
 
-	log_error("cannot run '%s': %s%s", command, strerror(error), hint);
+	log_error("cannot run '%s': %s%s", word_shown(command, word),
+	    strerror(error), hint);
 	return exited_with(status);
 }
 

@@ -64,6 +64,9 @@ explain(const struct leaserun_entry *entry, char *text, size_t size)
 	else if (entry->state == LEASERUN_FREE)
 		snprintf(text, size, "free, last token %" PRIu64,
 		    entry->token);
+	else if (entry->state == LEASERUN_HOLDING)
+		snprintf(text, size, "ended, token %" PRIu64 " is kept by "
+		    "--min-hold", entry->token);
 	else if (!holder_is_known(entry))
 		snprintf(text, size, "held by somebody who is not recorded "
 		    "yet");

@@ -78,9 +78,11 @@ print_help(void)
 static int
 usage_error(const char *what, const char *word)
 {
+	char shown[WORD_SIZE];
+
 	log_error("run: %s%s%s%s; see 'leaserun run --help'", what,
-	    word == NULL ? "" : " '", word == NULL ? "" : word,
-	    word == NULL ? "" : "'");
+	    word == NULL ? "" : " '", word == NULL ? "" :
+	    word_shown(word, shown), word == NULL ? "" : "'");
 	return EXIT_USAGE;
 }
 
@@ -91,6 +93,7 @@ usage_error(const char *what, const char *word)
 static int
 read_operands(struct run *r, int argc, char *argv[], int first)
 {
+	char word[WORD_SIZE];
 	const char *wrong;
 	int i;
 
@@ -103,7 +106,7 @@ read_operands(struct run *r, int argc, char *argv[], int first)
 	wrong = name_encode(r->shown, r->name, sizeof(r->name));
 	if (wrong != NULL) {
 		log_error("run: the name '%.200s' %s; see 'leaserun run "
-		    "--help'", r->shown, wrong);
+		    "--help'", word_shown(r->shown, word), wrong);
 		return EXIT_USAGE;
 	}
 	first++;
@@ -119,7 +122,8 @@ read_operands(struct run *r, int argc, char *argv[], int first)
 		    strcmp(argv[first], "--") != 0) {
 			log_error("run: one word is the name, but '%s' stands "
 			    "before '--' as well; write NAME -- COMMAND; see "
-			    "'leaserun run --help'", argv[first]);
+			    "'leaserun run --help'",
+			    word_shown(argv[first], word));
 			return EXIT_USAGE;
 		}
 	}
@@ -277,6 +281,7 @@ prepare_job(struct run *r)
 	r->exempt.pids = r->children;
 	r->exempt.n = n < 0 ? 0 : (size_t)n;
 	r->exempt.room = EXEMPT_MAX;
+	r->exempt.may_grow = n > 0 || getpid() == 1;
 	r->job.argv = r->argv;
 	r->job.schedule.ttl = r->conf.ttl;
 	r->job.schedule.renew_every = r->conf.renew_every;

@@ -106,8 +106,7 @@ put_duration(char *cell, int64_t ms)
 	if (ms < 0)
 		text_copy(cell, CELL_SIZE, "-");
 	else
-		duration_format((ms < 1000 ? ms : ms - ms % 1000) * NS_PER_MS,
-		    cell, CELL_SIZE);
+		holder_duration(ms, cell, CELL_SIZE);
 }
 
 static int64_t
@@ -143,16 +142,16 @@ fill_row(const void *arg, size_t row, char cells[COLUMNS][CELL_SIZE])
 	const struct leaserun_entry *e = &show->entries[row];
 	bool is_held = e->state != LEASERUN_FREE &&
 	    e->state != LEASERUN_UNREADABLE;
+	const char *state = e->orphaned ? "orphaned" : state_name(e->state);
 	size_t i;
 
 	for (i = 0; i < COLUMNS; i++)
 		strcpy(cells[i], "-");
 	decoded(e->name, cells[0], CELL_SIZE);
-	text_copy(cells[1], CELL_SIZE, e->orphaned ? "orphaned" :
-	    state_name(e->state));
+	text_copy(cells[1], CELL_SIZE, state);
 	if (e->waiting > 0)
-		snprintf(cells[1], CELL_SIZE, "%s, %" PRId64 " waiting",
-		    state_name(e->state), e->waiting);
+		snprintf(cells[1], CELL_SIZE, "%s, %" PRId64 " waiting", state,
+		    e->waiting);
 	if (is_held && e->label[0] != '\0')
 		text_copy(cells[2], CELL_SIZE, clean(e->label));
 	else if (is_held && !holder_is_known(e))

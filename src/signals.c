@@ -224,6 +224,9 @@ on_child(int signo)
 	(void)signo;
 	if (!tree_busy()) {
 		tree_reap_exempt(own.exempt);
+		/* A wait may be long; once there is a job they are noted. */
+		if (!started && getpid() == 1)
+			tree_reap_strangers(own.guard);
 		if (started && guard_ended && !is_over())
 			kill_orphans(&survivor);
 	}

@@ -53,10 +53,12 @@ tell_manager(const struct store *st, enum report_refusal refusal)
 static void
 refused(const struct store *st, enum report_refusal refusal, int status)
 {
+	struct leaserun_entry holder = storehost_holder(st);
+
 	tell_manager(st, refusal);
 	st->s->report->waited_ns = now_ns() - st->wait_since;
 	report_refusal(st->s->report, refusal, status,
-	    st->is_held ? &st->holder : NULL, st->plugin.error);
+	    st->is_held ? &holder : NULL, st->plugin.error);
 }
 
 bool
@@ -97,6 +99,7 @@ abandon(struct store *st, int status)
 static int
 skip(struct store *st)
 {
+	struct leaserun_entry holder = storehost_holder(st);
 	const struct conf *conf = st->s->conf;
 	char text[256];
 
@@ -106,9 +109,9 @@ skip(struct store *st)
 		    "would wait for itself; use another name", st->s->shown);
 		return EXIT_USAGE;
 	}
-	holder_describe(&st->holder, text, sizeof(text));
+	holder_describe(&holder, text, sizeof(text));
 	if (conf->complain_after != TIME_NEVER && st->is_held &&
-	    st->holder.held_for_ms >= conf->complain_after / NS_PER_MS) {
+	    holder.held_for_ms >= conf->complain_after / NS_PER_MS) {
 		refused(st, REFUSED_BLOCKED, EXIT_HELD);
 		log_error("'%s' has been blocked by %s", st->s->shown, text);
 		return EXIT_HELD;
@@ -315,10 +318,10 @@ store_acquire(struct store *st, const struct keeper_setup *s,
 		return false;
 	}
 	if (s->once_key != NULL && st->plugin.ops->list_once == NULL) {
-		log_error("'%s': the backend '%s' keeps no record of what is "
-		    "done; use another one for --once", s->shown,
-		    st->plugin.ops->name);
-		*status = EXIT_CONFIG;
+		snprintf(st->plugin.error, sizeof(st->plugin.error), "the "
+		    "backend '%s' keeps no record of what is done; use another "
+		    "one for --once", st->plugin.ops->name);
+		*status = refuse(st, LEASERUN_MISCONFIGURED);
 		return false;
 	}
 	st->is_acquiring = true;

@@ -22,24 +22,31 @@
 static const char hangs[] =
     "leaserun: the store's library does not come back, giving up\n";
 
-static void
-tell_progress(struct store *st)
+struct leaserun_entry
+storehost_holder(const struct store *st)
 {
 	struct leaserun_entry e = st->holder;
-	char text[256], waited[32];
-	int64_t now = now_ns(), since = (now - st->heard_at) / NS_PER_MS;
+	int64_t since = (now_ns() - st->heard_at) / NS_PER_MS;
 
-	if (!st->is_held)
-		return;
-	/* As it was told, and how long ago that is. */
 	if (e.held_for_ms >= 0)
 		e.held_for_ms += since;
 	if (e.expires_in_ms >= since)
 		e.expires_in_ms -= since;
 	else
 		e.expires_in_ms = e.state == LEASERUN_HOLDING ? 0 : -1;
+	return e;
+}
+
+static void
+tell_progress(struct store *st)
+{
+	struct leaserun_entry e = storehost_holder(st);
+	char text[256], waited[32];
+
+	if (!st->is_held)
+		return;
 	holder_describe(&e, text, sizeof(text));
-	holder_duration((now - st->wait_since) / NS_PER_MS, waited,
+	holder_duration((now_ns() - st->wait_since) / NS_PER_MS, waited,
 	    sizeof(waited));
 	log_notice("'%s': waiting for %s; held by %s", st->s->shown, waited,
 	    text);

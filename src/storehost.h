@@ -21,6 +21,9 @@ void	storehost_setup(struct store *, const struct keeper_setup *);
  */
 void	storehost_bound(const struct store *, int64_t from);
 
+/* The holder as it was told, and how long ago that is. */
+struct leaserun_entry storehost_holder(const struct store *);
+
 /* Waits until `at', or until there are events. */
 void	storehost_pause(struct store *, int64_t at);
 

@@ -50,6 +50,16 @@ time_add(int64_t at, int64_t ns)
 }
 
 int64_t
+time_times(int64_t n, int64_t times)
+{
+	int64_t product;
+
+	if (__builtin_mul_overflow(n, times, &product))
+		return (n < 0) == (times < 0) ? TIME_NEVER : INT64_MIN;
+	return product;
+}
+
+int64_t
 time_earlier(int64_t a, int64_t b)
 {
 	return a < b ? a : b;

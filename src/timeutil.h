@@ -30,6 +30,9 @@ int64_t	 now_ns(void);
 /* Saturate at TIME_NEVER; TIME_NEVER plus anything is TIME_NEVER. */
 int64_t	 time_add(int64_t at, int64_t ns);
 
+/* A duration so many times, or milliseconds as nanoseconds; saturates. */
+int64_t	 time_times(int64_t n, int64_t times);
+
 int64_t	 time_earlier(int64_t a, int64_t b);
 int64_t	 time_later(int64_t a, int64_t b);
 

@@ -283,6 +283,42 @@ tree_spare_zombie(struct tree_exempt *exempt, pid_t child)
 	exempt->pids[exempt->n++] = child;
 }
 
+void
+tree_reap_strangers(pid_t guard)
+{
+	size_t i;
+
+	busy = 1;
+	queued = 0;
+	enqueue_children(getpid());
+	for (i = 0; i < queued; i++) {
+		if (queue[i] != guard && getpgid(queue[i]) != getpgrp())
+			waitpid(queue[i], NULL, WNOHANG);
+	}
+	busy = 0;
+}
+
+void
+tree_spare_children(struct tree_exempt *exempt, pid_t guard,
+    bool (*has_ended)(void))
+{
+	size_t i, kept = 0;
+
+	busy = 1;
+	queued = 0;
+	enqueue_children(getpid());
+	/* Not before the look. */
+	if (queued == 0 || has_ended())
+		goto out;
+	for (i = 0; i < queued && kept < exempt->room; i++) {
+		if (queue[i] != guard && waitpid(queue[i], NULL, WNOHANG) == 0)
+			exempt->pids[kept++] = queue[i];
+	}
+	exempt->n = kept;
+out:
+	busy = 0;
+}
+
 ssize_t
 tree_children(pid_t *pids, size_t size)
 {

@@ -21,6 +21,7 @@
 struct tree_exempt {
 	pid_t	*pids;
 	size_t	 n, room;
+	bool	 may_grow;	/* by orphans of theirs, or we are PID 1 */
 };
 
 /* Someone whom we may not kill. */
@@ -82,6 +83,20 @@ bool	tree_reap(struct tree_exempt *);
 
 /* The same for the exempt ones alone. */
 void	tree_reap_exempt(struct tree_exempt *);
+
+/*
+ * For process 1, which everyone's orphans come to: reaps those that are over.
+ * What a backend has forked for a moment is in our group, and its own affair.
+ */
+void	tree_reap_strangers(pid_t guard);
+
+/*
+ * Every child but the guard is exempt from now on, or reaped if it is over.
+ * Nothing is changed if the guard turns out to have ended: what was its may be
+ * ours by then.
+ */
+void	tree_spare_children(struct tree_exempt *, pid_t guard,
+	    bool (*has_ended)(void));
 
 /*
  * A child that has ended and that a debugger does not let go is exempt from

@@ -348,6 +348,16 @@ url_without_password(const char *url)
 	return replace_passwords(url, "");
 }
 
+char *
+word_shown(const char *word, char buf[WORD_SIZE])
+{
+	char *shown = url_redact(word);
+
+	text_copy(buf, WORD_SIZE, shown == NULL ? "?" : shown);
+	free(shown);
+	return buf;
+}
+
 void
 text_copy(char *dst, size_t size, const char *src)
 {

@@ -70,6 +70,13 @@ void	 number_format(uint64_t number, char *buf);
  */
 char	*url_redact(const char *url);
 
+/*
+ * What somebody typed, for a message: without a password, and cut.  Room of
+ * WORD_SIZE; returns buf.
+ */
+#define WORD_SIZE	304
+char	*word_shown(const char *word, char buf[WORD_SIZE]);
+
 /* The same with an empty password, which is none; the caller frees. */
 char	*url_without_password(const char *url);
 

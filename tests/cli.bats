@@ -231,6 +231,60 @@ hold() {
 	assert_contains "$(cat loud)" "token $(cat token)"
 }
 
+@test "messages into a pipe that nobody reads change no exit status" {
+	quiet() {
+		local want=$1 status=0
+
+		shift
+		timeout -s KILL 20 "$LEASERUN" "$@" 2>&6 3>&- || status=$?
+		assert_equal "$status" "$want"
+	}
+
+	hold job
+	mkfifo dead
+	exec 7<>dead 6>dead 7<&-
+	quiet 64 run --nonsense
+	quiet 75 run -v job -- touch ran
+	quiet 75 check --token 1 job
+	quiet 3 run -vv other -- sh -c 'touch ran; exit 3'
+	[ -e ran ]
+	quiet 3 fence -v --token 1 file -- sh -c 'touch written; exit 3'
+	[ -e written ]
+	# That of the command is its own.
+	quiet 141 run other -- sh -c 'echo >&2; echo >&2'
+	exec 6>&-
+}
+
+@test "a limit of the file size is an error and no signal" {
+	limited() {
+		(ulimit -c 0 && ulimit -f 0 && exec timeout -s KILL 20 \
+		    "$LEASERUN" "$@") 3>&-
+	}
+	# says STATUS ARG...: what it writes goes through a pipe.
+	says() {
+		local want=$1
+
+		shift
+		{ limited "$@" 2>&1 || echo "status $?"; } | cat >said
+		cat said
+		file_has said "status $want"
+		file_has said "raise the limit of the file size"
+	}
+
+	hold job
+	for words in "run -v job -- true" "check --token 1 job"; do
+		: >said
+		status=0
+		# shellcheck disable=SC2086
+		limited $words 2>>said || status=$?
+		assert_equal "$status" 75
+		[ ! -s said ]
+	done
+	says 78 revoke job
+	says 78 init --raise-token 2000000000000
+	says 78 doctor
+}
+
 @test "a wait that runs out is 75 and names the holder" {
 	hold job
 	run_tool 75 run -v --wait 200ms job -- touch started
@@ -382,6 +436,53 @@ hold() {
 	LEASERUN_BACKEND='nosuch://cron:sEcret@db/ops' \
 	    run_tool 78 run -vv job true
 	assert_lacks "$output" sEcret
+}
+
+@test "an option behind a name is no name" {
+	for command in status check revoke; do
+		run_tool 64 "$command" job --json
+		assert_contains "$stderr" "options come before the name"
+		assert_contains "$stderr" "'--json'"
+		assert_equal "$stdout" ""
+	done
+	run_tool 64 status job -- other
+	run_tool 0 status -- -v --json
+	assert_contains "$stdout" "--json"
+}
+
+@test "a password in a word that is in the wrong place is not shown" {
+	local word
+
+	for word in --backend=nosuch://cron:sEcret@db/ops \
+	    -bnosuch://cron:sEcret@db/ops nosuch://cron:sEcret@db/ops \
+	    --option=password=sEcret backend=nosuch://cron:sEcret@db/ops; do
+		run_tool 64 "$word" run job -- true
+		assert_lacks "$output" sEcret
+		for words in "job $word -- true" "-- $word" "-- $word --"; do
+			# shellcheck disable=SC2086
+			run_tool 64 run $words
+			assert_lacks "$output" sEcret
+			# shellcheck disable=SC2086
+			run_tool 64 fence --token 1 $words
+			assert_lacks "$output" sEcret
+		done
+		run_tool 64 run -- "$word"$'\n' -- true
+		assert_lacks "$output" sEcret
+		run_tool 127 run job -- "$word"
+		assert_lacks "$output" sEcret
+		run_tool 127 fence --token 1 job -- "$word"
+		assert_lacks "$output" sEcret
+		for command in check revoke; do
+			run_tool 64 "$command" job "$word"
+			assert_lacks "$output" sEcret
+			run_tool 64 "$command" -- "$word"$'\n'
+			assert_lacks "$output" sEcret
+		done
+		for command in init doctor; do
+			run_tool 64 "$command" -- "$word"
+			assert_lacks "$output" sEcret
+		done
+	done
 }
 
 @test "no part of a password is shown, whatever is not encoded" {

@@ -87,6 +87,27 @@ is_free() {
 	[ ! -e ran ]
 }
 
+@test "as process 1 that waits: orphans of others are reaped" {
+	local -i n
+
+	bg "$LEASERUN" run job -- sh -c 'echo >held; exec sleep 300'
+	wait_until 20 test -s held
+	container setsid "$LEASERUN" run --wait 2m job -- touch ran
+	# The guard, and what the backend waits with.
+	children() {
+		[ "$(ps -o pid= --ppid "$first" | wc -l)" -eq 2 ]
+	}
+	wait_until 20 has_guard "$first"
+	wait_until 20 children
+	for ((n = 0; n < 3; n++)); do
+		nsenter --target "$first" --pid setsid --wait sh -c 'sleep 0.1 &'
+	done
+	wait_until 20 children
+	kill -TERM "$first"
+	assert_ends 143 "$outer"
+	[ ! -e ran ]
+}
+
 @test "process 1 is killed: nothing is left of the job, the next takes over" {
 	container "$LEASERUN" run job -- sh -c \
 	    '(setsid sleep 1000 &); trap "" TERM; echo up >up; sleep 1000'

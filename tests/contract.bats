@@ -279,6 +279,16 @@ uptime_ms() {
 	[ ! -e ran ]
 }
 
+@test "--complain-after counts how long the holder had it during the wait" {
+	hold
+	run_tool 75 run -E 9 -w 4s --complain-after 3s --events ev "$name" \
+	    touch ran
+	assert_contains "$stderr" "has been blocked"
+	assert_matches "$(grep -F '"not_run"' ev)" \
+	    '"blocked".*"held_for_ms":([3-9][0-9]{3}|[0-9]{5,}),'
+	[ ! -e ran ]
+}
+
 @test "--wait gets the lease when it is released" {
 	local waiter
 
@@ -528,6 +538,14 @@ uptime_ms() {
 	assert_ends 5 "$holder"
 }
 
+@test "--lost-exit-code 0 does not make a success of what was revoked" {
+	hold --lost-exit-code 0 --once today
+	run_tool 0 revoke "$name"
+	assert_ends 0 "$holder"
+	run_tool 0 run --once today "$name" touch ran
+	[ -e ran ]
+}
+
 @test "revoke --wait returns when the name is free" {
 	hold
 	run_tool 0 revoke --wait 20s "$name"
@@ -665,7 +683,12 @@ uptime_ms() {
 	assert_equal "$(field unclean_end)" true
 	run_tool 75 run "$name" touch ran
 	[ ! -e ran ]
+	run_tool 75 check --token "$(cat held)" "$name"
+	assert_contains "$stderr" "(ended, token $(cat held) is kept by"
 	run_tool 0 revoke --force "$name"
+	assert_contains "$stdout" "the --min-hold of token $(cat held) is ended"
+	run_tool 0 revoke --force "$name"
+	assert_contains "$stdout" "is not held"
 	run_tool 0 run "$name" true
 }
 

@@ -162,6 +162,10 @@ command_gone() {
 	assert_contains "$stderr" "nobody is there to be asked"
 	bg "${file[@]}" ticks=3
 	second=$!
+	status_says() {
+		"$LEASERUN" status | grep -q "job  *orphaned, 1 waiting "
+	}
+	wait_until 20 status_says
 	for pid in $(awk '$1 == "member" { print $4 }' out); do
 		is_alive "$pid"
 		kill -KILL "$pid"
@@ -870,6 +874,16 @@ spoilt_while_releasing() {
 	assert_equal "$(sort -n order | awk '{ print $2 }' | head -n 2 |
 	    paste -sd ' ')" "renew start"
 	assert_equal "$(lines tick)" 3
+}
+
+@test "late grant: revoked before the command is started, nothing is run" {
+	script acquire slow-answer 3200 once
+	script renew revoke once
+	first -t 5s -r 1500ms --connect-timeout 30s -- ticks=3
+	assert_ends 79 "$first"
+	file_has first "the lease is being revoked, the command is not started"
+	assert_equal "$(lines start)" 0
+	assert_free
 }
 
 @test "grant whose answer is lost: given back, nothing is run" {

@@ -869,6 +869,12 @@ stale: $(cut -d' ' -f2 new.read) has written"
 	assert_equal "$(cat balance)" 10
 }
 
+@test "the alarm of a timer from before is for the command" {
+	timeout -s KILL 20 perl -e 'alarm 1; exec @ARGV' "$LEASERUN" fence \
+	    --token 5 data -- sleep 300 || status=$?
+	assert_equal "$status" 142
+}
+
 @test "without the fence a frozen holder's job undoes the successor's work" {
 	frozen
 	assert_equal "$(cat old.status)" 0

@@ -134,6 +134,11 @@ older_than() {
 	[ ! -e never ]
 }
 
+@test "ten ttls that are longer than time itself: it is recorded" {
+	run_tool 0 run -t 36525d --once today job -- true
+	assert_equal "$(keys)" today
+}
+
 @test "a disk that is full for a while: it is recorded" {
 	mkdir full
 	mount -t tmpfs -o size=32k none full

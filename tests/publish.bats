@@ -132,8 +132,10 @@ layout() {
 	old_module_works
 	run_tool 78 status --once job
 	assert_contains "$stderr" "keeps no record"
-	run_tool 78 run --once day job touch ran
+	run_tool 78 run --events e --once day job touch ran
 	[ ! -e ran ]
+	assert_matches "$(cat e)" \
+	    '"misconfigured","status":78.*"error":"[^"]*keeps no record'
 }
 
 @test "a module with functions that are newer than the program works" {

@@ -622,6 +622,12 @@ writer() {
 	assert_equal "$output" ""
 }
 
+@test "events: what is not UTF-8 is told as far as it is" {
+	tell 78 -b "file:$PWD/not"$'\xff\xc3' job true
+	assert_event not_run '(.backend | endswith("/not??"))
+	    and (.error | contains("/not??"))'
+}
+
 @test "events and metrics are keys of the files, and of job blocks" {
 	cat >leaserun.conf <<-'XX'
 	events = "e"

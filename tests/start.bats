@@ -626,6 +626,65 @@ strangers_end() {
 	job_gone ""
 }
 
+# with_orphan WORD...: a run of these words, $first, whose child from before leaves
+# an orphan, and ends, once something is written to go.
+with_orphan() {
+	mkfifo go
+	bg sh -c '
+		(read -r _ <go; sleep 300 & echo $! >orphan.new
+		mv orphan.new orphan) &
+		echo $! >stranger
+		exec "$@"' sh "$LEASERUN" run "$@"
+	first=$!
+	wait_until 10 has_guard "$first"
+}
+
+# The orphan has come to the keeper, who has looked and waits again.
+orphan_came() {
+	timeout 10 sh -c 'echo >go'
+	wait_until 10 test -s orphan
+	orphan=$(cat orphan)
+	wait_until 10 eval '[ "$(ps -o ppid= -p "$orphan")" -eq "$first" ]'
+	wait_until 10 eval '[ ! -e "/proc/$(cat stranger)" ]'
+	wait_until 10 grep -q '^State:.S' "/proc/$first/status"
+}
+
+@test "children from before: an orphan that just came is not the job" {
+	with_orphan job -- "$PROBE" out tree
+	wait_until 10 ticking 4
+	orphan_came
+	kill -KILL "$(guard "$first")"
+	assert_ends 70 "$first"
+	job_gone ""
+	is_alive "$orphan"
+}
+
+@test "children from before: an orphan that came during the wait is not the job" {
+	local holder command status
+
+	for status in 70 127; do
+		mkdir "$status"
+		cd "$status"
+		: >out
+		command=("$PROBE" out tree)
+		[ "$status" -eq 70 ] || command=(./missing)
+		bg "$LEASERUN" run job -- sh -c 'echo >held; exec sleep 300'
+		holder=$!
+		wait_until 10 test -s held
+		with_orphan --wait 30s job -- "${command[@]}"
+		orphan_came
+		kill -TERM "$holder"
+		assert_ends 143 "$holder"
+		[ "$status" -eq 127 ] || {
+			wait_until 10 ticking 4
+			kill -KILL "$(guard "$first")"
+		}
+		assert_ends "$status" "$first"
+		is_alive "$orphan"
+		cd ..
+	done
+}
+
 @test "children from before: their orphans are not the job" {
 	local orphan
 

@@ -40,7 +40,8 @@ allowed() {
 	src/fence.[ch]) echo "$all fence.h fencefile.h leave.h passthru.h" \
 	    "record.h" ;;
 	src/fencefile.[ch]) echo "$all fencefile.h ../backends/filedir.h" ;;
-	src/passthru.[ch]) echo "log.h util.h leave.h passthru.h proc.h tree.h" ;;
+	src/passthru.[ch]) echo "log.h util.h leave.h passthru.h proc.h" \
+	    "sigkind.h tree.h" ;;
 	src/plugin.[ch]) echo "$all $abi plugin.h ../backends/file.h" ;;
 	src/once.[ch]) echo "$abi conf.h name.h once.h timeutil.h" ;;
 	src/conf*.[ch]) echo "$all $abi conf*.h" ;;

@@ -771,6 +771,12 @@ static const struct broken {
 	{ "option = a\n", ":1: ", "" },
 	{ "backend = postgres://u:p'w@db'\n", ":1: ", "" },
 	{ "backend = postgres://u:p w@db\n", ":1: ", "" },
+	{ "backend = postgres://u:p w@db w@\n", ":1: ", "quotes" },
+	{ "backend = postgres://u:p sEcret x@db\n", ":1: ", "quotes" },
+	{ "backend = postgres://u@db\nsecre = t\n", ":2: ", "'secre'" },
+	{ "option { password = p sEcret }\n", ":1: ", "quotes" },
+	{ "option { password = p\nsEcret }\n", ":2: ", "quotes" },
+	{ "job j { option { password = p { sEcret } }\n", ":1: ", "" },
 	{ "backend = postgres://db/ops?a=b\n", ":1: unexpected '='",
 	    "quotes may be missing" },
 	{ "backend = nothing\n", ":1: backend: 'nothing'", "" },
@@ -794,7 +800,8 @@ test_broken(void)
 	for (b = broken; b < broken + COUNT(broken); b++) {
 		ok(failed(run_file(b->text, "j"), 78, b->a, b->b) &&
 		    strncmp(err.text, path, strlen(path)) == 0 &&
-		    strstr(err.text, "w@db") == NULL, "broken file %d",
+		    strstr(err.text, "w@db") == NULL &&
+		    strstr(err.text, "sEcret") == NULL, "broken file %d",
 		    (int)(b - broken));
 	}
 	write_bytes("ttl = 5\0 # x\n", 13, 0644);

@@ -111,6 +111,10 @@ test_arithmetic(void)
 	is_int(time_add(TIME_NEVER - 1, 2), TIME_NEVER, "saturates");
 	is_int(time_add(TIME_NEVER - 2, 1), TIME_NEVER - 1, "one below never");
 	is_int(time_add(INT64_MIN + 1, -2), INT64_MIN, "saturates downwards");
+	is_int(time_times(-3, 7), -21, "a product");
+	is_int(time_times(DURATION_MAX, 10), TIME_NEVER, "a long product");
+	is_int(time_times(-3, TIME_NEVER), INT64_MIN, "downwards, too");
+	is_int(time_times(-3, INT64_MIN), TIME_NEVER, "and both");
 }
 
 static void
@@ -178,7 +182,7 @@ test_clock(void)
 int
 main(void)
 {
-	plan(2 * COUNT(good) + COUNT(bad) + 3 + 7 + 12 + 9);
+	plan(2 * COUNT(good) + COUNT(bad) + 3 + 7 + 12 + 13);
 	test_durations();
 	test_arithmetic();
 	test_schedule();

@@ -1269,6 +1269,21 @@ fence() {
 	assert_usable
 }
 
+@test "fence: as the session leader it passes a hangup on" {
+	terminal "$LEASERUN" fence --token 5 data "$J" log
+	wait_until 20 file_has log ready
+	read -r _ job fence _ <log
+	assert_equal "$fence" "$leader"
+	hang_up
+	wait_until 20 got HUP
+	kill -s RTMIN+5 "$fence"
+	wait_until 20 got 'RTMIN+5'
+	assert_equal "$(signals HUP)" "$fence"
+	finish
+	wait_until 20 test -s ended
+	assert_equal "$(cat ended)" 'exit 0'
+}
+
 @test "fence: Ctrl-Z stops it with the command, fg continues both" {
 	shell
 	fence '"$J" -s -x 5 log'
