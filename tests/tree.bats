@@ -460,7 +460,7 @@ scheduled() {
 
 # Without the right to go first there is nothing to show.
 @test "who is killed is gone before the next grant, however busy all is" {
-	local cpu hog
+	local cpu
 	local -a hogs=()
 
 	chrt -f 2 true || return 0
@@ -475,7 +475,7 @@ scheduled() {
 	    sh -c 'grep "^State:.[^ZX]" "/proc/$(cat pid)/status" >alive; :'
 	second=$!
 	wait_until 10 called acquire second
-	for hog in 1 2 3; do
+	while [ ${#hogs[@]} -lt 3 ]; do
 		bg taskset -c "$cpu" nice -n -20 sh -c 'while :; do :; done'
 		hogs+=("$!")
 	done
