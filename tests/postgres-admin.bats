@@ -977,18 +977,6 @@ no_finding() {
 	! grep -E "^(warning|bad) +$1:" <<<"$stdout" || fail "$1"
 }
 
-# setting_is NAME VALUE: a new session has it.
-setting_is() {
-	[ "$(sql "SHOW $1")" = "$2" ]
-}
-
-# set_server NAME VALUE
-set_server() {
-	sql "ALTER SYSTEM SET $1 = '$2'"
-	sql 'SELECT pg_reload_conf()' >&2
-	wait_until 20 setting_is "$1" "$2"
-}
-
 # session NAME LINE: a psql that does not end, once it has run the line.
 session() {
 	mkfifo "$1.in"
