@@ -230,3 +230,21 @@ released_job() {
 	released_job
 	assert_equal "$(sql 'SELECT count(*) > 1 FROM told')" t
 }
+
+@test "who cannot be told, since the server refuses that, does not hammer it" {
+	pg_setup
+	hold -t 60s
+	relay_start
+	relay_set cut 'LISTEN leaserun'
+	run_tool 75 run --wait 5s \
+	    -b "postgres://postgres@127.0.0.1:$RELAYPORT/postgres" \
+	    job -- touch ran
+	# Each time it asks for that once; the pauses in between double.
+	tries=$(wc -l <relay.log)
+	echo "tries: $tries"
+	[ "$tries" -ge 1 ]
+	[ "$tries" -le 8 ]
+	[ ! -e ran ]
+	timeout 10 sh -c 'echo >go'
+	assert_ends 0 "$holder"
+}
