@@ -105,7 +105,7 @@ revoke_view(struct etcd *e, const struct etcdview *view,
 	result = etcdlook_full(e, view, deadline, entry);
 	if (result != LEASERUN_OK)
 		return result;
-	if (view->held.there && revoke->token != 0 &&
+	if ((view->held.there || view->hold.there) && revoke->token != 0 &&
 	    revoke->token != entry->token)
 		return LEASERUN_HELD;
 	if (entry->state == LEASERUN_FREE ||

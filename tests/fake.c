@@ -1205,7 +1205,8 @@ state_revoke(struct state *s, const struct leaserun_revoke *revoke,
 	bool busy = live(s, now);
 
 	entry_at(s, now, entry);
-	if (busy && revoke->token != 0 && revoke->token != s->entry.token)
+	if (entry->state != LEASERUN_FREE && revoke->token != 0 &&
+	    revoke->token != s->entry.token)
 		return LEASERUN_HELD;
 	if (revoke->force) {
 		s->hold_until = 0;
