@@ -31,6 +31,7 @@
 #include "etcdadmin.h"
 #include "etcddoctor.h"
 #include "etcdgive.h"
+#include "etcdjson.h"
 #include "etcdkeys.h"
 #include "etcdlease.h"
 #include "etcdlook.h"
@@ -65,6 +66,7 @@ etcd_open(const struct leaserun_host *host,
 		return LEASERUN_UNAVAILABLE;
 	}
 	e->host = host;
+	etcdjson_init();
 	if ((result = etcdurl_parse(host, target, &e->url)) == LEASERUN_OK &&
 	    (lacks = etcdhttp_lacks(e->url.tls, e->url.proxy)) != NULL) {
 		host->error(host, "%s", lacks);

@@ -253,6 +253,8 @@ etcdonce_find(struct etcd *e, const struct leaserun_lease *lease,
 	if (read_record(json_array_get(json_object_get(answer, "kvs"), 0),
 	    &record) && is_of(&record, lease))
 		result = LEASERUN_DONE;
+	else if (etcdjson_failed())
+		result = etcdcall_nonsense(e, "out of memory");
 	json_decref(record.value);
 	json_decref(answer);
 	return result;

@@ -37,7 +37,7 @@ extern const char pgsql_released[];	/* name owner token */
 extern const char pgsql_list[];		/* name or NULL: any number of rows */
 extern const char pgsql_revoke[];	/* name token */
 extern const char pgsql_force[];	/* name token */
-extern const char pgsql_tell[];		/* name: behind what may have freed it */
+extern const char pgsql_tell[];		/* name: behind what frees it */
 extern const char pgsql_table_blocker[];	/* quoted table */
 extern const char pgsql_blocker[];	/* name */
 
