@@ -279,7 +279,8 @@ struct leaserun_revoke {
 struct leaserun_init {
 	bool		print;		/* change nothing, say what would be */
 	uint64_t	raise_token;	/* 0, or: no token at or below this is
-					 * granted from now on */
+					 * granted from now on; at
+					 * LEASERUN_TOKEN_MAX MISCONFIGURED */
 	uint64_t	reserved[8];
 };
 

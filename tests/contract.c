@@ -2605,6 +2605,8 @@ test_raise_token(void)
 	give(&p, name);
 	take(&p, name);
 	check(p.grant.token < raised, "nothing was changed");
+	check_result(init(&q, false, LEASERUN_TOKEN_MAX, &lines),
+	    LEASERUN_MISCONFIGURED, &q, "raise it so that none is left");
 	check_result(init(&q, false, raised, &lines), LEASERUN_OK, &q,
 	    "raise the token");
 	check_result(renew(&p, name, &r), LEASERUN_OK, &p,

@@ -1295,6 +1295,11 @@ init_do(const struct call *c, const struct leaserun_init *init,
 	const struct leaserun_host *host = c->fake->host;
 	char text[64];
 
+	if (init->raise_token >= (uint64_t)LEASERUN_TOKEN_MAX) {
+		host->error(host, "no token is above that; give a lower "
+		    "number");
+		return LEASERUN_MISCONFIGURED;
+	}
 	if (!init->print && mkdir(c->fake->path, 0700) == -1 &&
 	    errno != EEXIST) {
 		host->error(host, "cannot make '%s': %s", c->fake->path,

@@ -544,6 +544,11 @@ example_init(void *self, const struct leaserun_init *init,
 	enum leaserun_result result = LEASERUN_OK;
 	struct table t;
 
+	if (init->raise_token >= (uint64_t)LEASERUN_TOKEN_MAX) {
+		e->host->error(e->host, "no token is above that; give a lower "
+		    "number");
+		return LEASERUN_MISCONFIGURED;
+	}
 	if (!init->print) {
 		result = table_open(&t, e, FLOOR, O_CREAT, deadline_ns);
 		if (result != LEASERUN_OK)
