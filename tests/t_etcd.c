@@ -1,6 +1,8 @@
 /*
- * The etcd backend without memory, at each of its allocations in turn: a
- * request is whole or is not sent, and what was read in part is no loss.
+ * The etcd backend behind a server that is made up.  Without memory, at each
+ * allocation in turn: a request is whole or is not sent, and what was read in
+ * part is no loss.  With a member that nobody follows any more: what it alone
+ * says is no renewal.
  */
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -40,6 +42,15 @@ __wrap_malloc(size_t size)
 
 /* --- The server --- */
 
+static int64_t
+now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_BOOTTIME, &ts);
+	return ts.tv_sec * NS + ts.tv_nsec;
+}
+
 /* What is sent when there is memory: all of one path have these lengths. */
 static struct {
 	char		path[40];
@@ -47,6 +58,11 @@ static struct {
 } whole[MAX];
 static unsigned int nwhole, nbroken;
 static bool is_first, is_held;
+/* The first member answers keepalives only. */
+static bool is_alone;
+static int64_t kept_ns[2];	/* by it, and by the other one; 0: not */
+static bool is_left;		/* it does so at the renewal */
+static int64_t sent_ns;		/* of that */
 static char held[600], answer_body[1000];
 
 struct etcdhttp {
@@ -95,10 +111,17 @@ etcdhttp_post(struct etcdhttp *h, const char *server, const char *path,
 	const char *id = strstr(body, "\"ID\":\"");
 
 	(void)h;
-	(void)server;
 	(void)authorization;
 	(void)deadline;
-	note(path, strlen(body));
+	memset(answer, 0, sizeof(*answer));
+	answer->text = "no answer in time";
+	answer->body = "";
+	if (!is_alone)
+		note(path, strlen(body));
+	else if (strcmp(path, "/v3/lease/keepalive") == 0)
+		kept_ns[strstr(server, "//b:") != NULL] = now();
+	else if (strstr(server, "//a:") != NULL)
+		return LEASERUN_OK;
 	if (strcmp(path, "/v3/kv/txn") == 0)
 		snprintf(answer_body, sizeof(answer_body), "{\"header\":"
 		    "{\"revision\":\"7\"},\"succeeded\":true,\"responses\":["
@@ -108,7 +131,6 @@ etcdhttp_post(struct etcdhttp *h, const char *server, const char *path,
 		snprintf(answer_body, sizeof(answer_body), "{\"ID\":\"%.*s\","
 		    "\"TTL\":\"60\"}", id == NULL ? 0 :
 		    (int)strcspn(id + 6, "\""), id == NULL ? "" : id + 6);
-	memset(answer, 0, sizeof(*answer));
 	answer->status = 200;
 	answer->text = "";
 	answer->body = answer_body;
@@ -181,15 +203,6 @@ etcdhttp_lacks(bool tls, const char *proxy)
 
 /* --- The program --- */
 
-static int64_t
-now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_BOOTTIME, &ts);
-	return ts.tv_sec * NS + ts.tv_nsec;
-}
-
 static enum leaserun_result
 wait_not(const struct leaserun_host *h, struct pollfd *fds, unsigned int n,
     int64_t deadline)
@@ -250,7 +263,7 @@ static bool
 run(void)
 {
 	const struct leaserun_backend *b = &leaserun_backend;
-	struct leaserun_target target = { .url = "etcd://127.0.0.1:1" };
+	struct leaserun_target target = { .url = "etcd://a,b" };
 	struct leaserun_request request = { .name = NAME, .owner = OWNER,
 	    .label = "host", .host = "host", .pid = 7, .ttl_ns = 60 * NS,
 	    .min_hold_ns = 60 * NS, .once_key = "daily",
@@ -272,8 +285,11 @@ run(void)
 	result = b->acquire(self, &request, now() + 60 * NS, &grant);
 	if (result == LEASERUN_OK) {
 		is_held = true;
+		is_alone = is_left;
 		lease.token = grant.token;
 		result = b->renew(self, &lease, now() + 60 * NS, &renewal);
+		is_alone = false;
+		sent_ns = renewal.sent_ns;
 	}
 	if (result == LEASERUN_OK)
 		result = b->release(self, &lease, &end, now() + 60 * NS);
@@ -313,13 +329,19 @@ main(void)
 	unsigned int broken = 0, wrong = 0, n;
 	int result;
 
-	plan(4);
+	plan(7);
 	make_held();
 	is_first = true;
 	ok(run(), "a run with memory");
 	is_first = false;
 	n = allocated;
 	ok(n > 100, "which is asked for often");
+	is_left = true;
+	ok(run(), "a run whose renewal a member answers in part");
+	ok(kept_ns[0] > 0 && kept_ns[1] > 0, "both keep the lease alive");
+	ok(kept_ns[0] < sent_ns && sent_ns <= kept_ns[1],
+	    "from the second time on it counts");
+	is_left = false;
 	for (fail_at = 1; fail_at <= n; fail_at++) {
 		result = run_apart();
 		broken += result == BROKEN;
