@@ -169,7 +169,8 @@ etcdonce_prepare(struct etcd *e, const struct etcdonce *o, int64_t *deadline)
 	int64_t ask_s = etcdlease_seconds(o->end->once_keep_ns), sent, ttl_s;
 	enum leaserun_result result;
 
-	ask_s = ask_s < ETCDLEASE_MAX_S - SLACK_S ? ask_s + SLACK_S : ETCDLEASE_MAX_S;
+	ask_s = ask_s < ETCDLEASE_MAX_S - SLACK_S ? ask_s + SLACK_S :
+	    ETCDLEASE_MAX_S;
 	result = etcdlease_get(e, etcdlease_once_id(o->lease->owner), ask_s,
 	    *deadline, &sent, &ttl_s);
 	if (result == LEASERUN_OK && *deadline > sent + SLACK_S *
