@@ -31,6 +31,7 @@
 #include "etcdadmin.h"
 #include "etcddoctor.h"
 #include "etcdgive.h"
+#include "etcdjson.h"
 #include "etcdkeys.h"
 #include "etcdlease.h"
 #include "etcdlook.h"
@@ -65,6 +66,7 @@ etcd_open(const struct leaserun_host *host,
 		return LEASERUN_UNAVAILABLE;
 	}
 	e->host = host;
+	etcdjson_init();
 	if ((result = etcdurl_parse(host, target, &e->url)) == LEASERUN_OK &&
 	    (lacks = etcdhttp_lacks(e->url.tls, e->url.proxy)) != NULL) {
 		host->error(host, "%s", lacks);
@@ -137,20 +139,24 @@ note_renewal(struct etcd *e, const struct etcdview *view,
 /*
  * The keepalive first, then the proof that the key is still ours: an old
  * leader that nobody follows any more answers the one, but not the other.
- * *ttl_s 0: no lease there.  Both together are what is confirmed.
+ * *ttl_s 0: no lease there.  Both together are what is confirmed, by *one.
  */
 static enum leaserun_result
 renew_once(struct etcd *e, const struct leaserun_lease *lease,
-    int64_t deadline, int64_t *ttl_s, struct etcdview *view)
+    int64_t deadline, int64_t *ttl_s, struct etcdview *view, bool *one)
 {
 	enum leaserun_result result;
+	unsigned int endpoint;
 
 	memset(view, 0, sizeof(*view));
 	result = etcdlease_renew(e, etcdlease_id(lease->owner), deadline,
 	    ttl_s);
 	if (result != LEASERUN_OK)
 		return result;
-	return etcdview_look(e, view, lease->name, deadline);
+	endpoint = e->endpoint;
+	result = etcdview_look(e, view, lease->name, deadline);
+	*one = endpoint == e->endpoint;
+	return result;
 }
 
 static enum leaserun_result
@@ -161,22 +167,25 @@ etcd_renew(void *self, const struct leaserun_lease *lease, int64_t deadline,
 	enum leaserun_result result;
 	int64_t sent, ttl_s = 0;
 	struct etcdview view;
-	bool asked = false;
+	bool asked = false, one = false;
 
 	for (;;) {
 		sent = e->host->now();
-		result = renew_once(e, lease, deadline, &ttl_s, &view);
-		if (result != LEASERUN_OK || asked || ttl_s > 0 ||
+		result = renew_once(e, lease, deadline, &ttl_s, &view, &one);
+		if (result != LEASERUN_OK || asked || (ttl_s > 0 && one) ||
 		    !is_ours(&view, lease))
 			break;
-		/* The key says so and the lease does not: one more time. */
+		/* The lease, or who answers for it, is in doubt: once more. */
 		asked = true;
 		etcdview_clear(&view);
 		result = e->host->wait(e->host, NULL, 0, sent + DOUBT_NS);
 		if (result != LEASERUN_OK)
 			return result;
 	}
-	if (result == LEASERUN_OK && ttl_s > 0 && is_ours(&view, lease))
+	if (result == LEASERUN_OK && is_ours(&view, lease) && !one)
+		result = etcdcall_nonsense(e, "not all of it is of one "
+		    "member");
+	else if (result == LEASERUN_OK && ttl_s > 0 && is_ours(&view, lease))
 		note_renewal(e, &view, lease, sent, ttl_s, renewal);
 	else if (result == LEASERUN_OK) {
 		renewal->loss = is_ours(&view, lease) ?

@@ -105,7 +105,7 @@ revoke_view(struct etcd *e, const struct etcdview *view,
 	result = etcdlook_full(e, view, deadline, entry);
 	if (result != LEASERUN_OK)
 		return result;
-	if (view->held.there && revoke->token != 0 &&
+	if ((view->held.there || view->hold.there) && revoke->token != 0 &&
 	    revoke->token != entry->token)
 		return LEASERUN_HELD;
 	if (entry->state == LEASERUN_FREE ||
@@ -198,14 +198,13 @@ init_view(struct etcd *e, const struct etcdview *view,
     const struct etcdreport *report)
 {
 	int64_t floor = etcdview_floor(view, view->revision), raised;
+	uint64_t last = (uint64_t)view->revision + (uint64_t)floor;
 	enum leaserun_result result;
 	bool done = true;
 
-	if (init->raise_token == 0 ||
-	    init->raise_token <= (uint64_t)(view->revision + floor)) {
+	if (init->raise_token == 0 || init->raise_token <= last) {
 		etcdsay(report, LEASERUN_GOOD, "tokens", "the next one is "
-		    "above %" PRId64 " (floor %" PRId64 ")",
-		    view->revision + floor, floor);
+		    "above %" PRIu64 " (floor %" PRId64 ")", last, floor);
 		return LEASERUN_OK;
 	}
 	raised = (int64_t)init->raise_token - view->revision;
@@ -232,6 +231,11 @@ etcdadmin_init(void *self, const struct leaserun_init *init, int64_t deadline,
 	struct etcdview view;
 	int i;
 
+	if (init->raise_token >= (uint64_t)LEASERUN_TOKEN_MAX) {
+		e->host->error(e->host, "above %" PRIu64 " there is no token; "
+		    "give a lower number", init->raise_token);
+		return LEASERUN_MISCONFIGURED;
+	}
 	for (i = 0; i < TRIES; i++) {
 		/* The floor is read with any name. */
 		result = etcdview_look(e, &view, "-", deadline);

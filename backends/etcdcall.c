@@ -389,8 +389,10 @@ static enum leaserun_result
 make_body(const struct etcd *e, const json_t *request, char **body)
 {
 	*body = request == NULL ? NULL : json_dumps(request, JSON_COMPACT);
-	if (*body != NULL)
+	if (!etcdjson_failed() && *body != NULL)
 		return LEASERUN_OK;
+	free(*body);
+	*body = NULL;
 	e->host->error(e->host, "out of memory, or text that is not UTF-8");
 	return LEASERUN_UNAVAILABLE;
 }

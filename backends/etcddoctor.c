@@ -247,9 +247,9 @@ check_reading(struct doctor *d)
 		sum += took;
 		if (i == 0)
 			etcdsay(&d->report, LEASERUN_GOOD, "tokens", "the next "
-			    "one is above %" PRId64 ", floor %" PRId64,
-			    view.revision + etcdview_floor(&view,
-			    view.revision),
+			    "one is above %" PRIu64 ", floor %" PRId64,
+			    (uint64_t)view.revision +
+			    (uint64_t)etcdview_floor(&view, view.revision),
 			    etcdview_floor(&view, view.revision));
 		etcdview_clear(&view);
 	}

@@ -15,6 +15,34 @@
 static const char alphabet[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+/* jansson's allocator is one of the whole process, and so is this. */
+static bool has_failed;
+
+static void *
+allocate(size_t size)
+{
+	void *p = malloc(size);
+
+	if (p == NULL)
+		has_failed = true;
+	return p;
+}
+
+void
+etcdjson_init(void)
+{
+	json_set_alloc_funcs(allocate, free);
+}
+
+bool
+etcdjson_failed(void)
+{
+	bool failed = has_failed;
+
+	has_failed = false;
+	return failed;
+}
+
 static bool
 is_deep(const char *text, size_t len)
 {
@@ -90,7 +118,7 @@ etcdjson_bytes(const char *text)
 	json_t *json;
 	char *out;
 
-	if ((out = malloc((len + 2) / 3 * 4 + 1)) == NULL)
+	if ((out = allocate((len + 2) / 3 * 4 + 1)) == NULL)
 		return NULL;
 	for (i = 0; i < len; i += 3) {
 		bits = (uint32_t)in[i] << 16;
@@ -126,7 +154,7 @@ etcdjson_text(const json_t *object, const char *key)
 	char *out;
 
 	if (in == NULL || (len = strlen(in)) % 4 != 0 ||
-	    (out = malloc(len / 4 * 3 + 1)) == NULL)
+	    (out = allocate(len / 4 * 3 + 1)) == NULL)
 		return NULL;
 	for (i = 0; i < len; i += 4) {
 		if (!get_padding(in + i, i + 4 == len, &padding))
@@ -178,8 +206,10 @@ etcdjson_put(const char *key, const json_t *value, int64_t lease)
 	char *text = json_dumps(value, JSON_COMPACT);
 	json_t *op;
 
-	if (text == NULL)
+	if (text == NULL) {
+		has_failed = true;
 		return NULL;
+	}
 	op = json_pack("{s:o, s:o}", "key", etcdjson_bytes(key), "value",
 	    etcdjson_bytes(text));
 	free(text);

@@ -11,6 +11,15 @@
 
 #include <jansson.h>
 
+/*
+ * What there is no memory for may be missing from the middle of a request, or
+ * of what was read: a condition, or the lease of a key.  So whoever has put one
+ * together, or has read one, asks at the end whether anything has failed since
+ * that was last asked.
+ */
+void	 etcdjson_init(void);
+bool	 etcdjson_failed(void);
+
 /* NULL: not one JSON object, or one that is nested too deeply. */
 json_t	*etcdjson_parse(const char *text, size_t len);
 

@@ -163,7 +163,9 @@ etcdview_read(const struct etcd *e, struct etcdview *view, const char *name,
 				return etcdcall_nonsense(e, "a key");
 		}
 	}
-	return LEASERUN_OK;
+	/* Half of a record is not what stands there. */
+	return etcdjson_failed() ? etcdcall_nonsense(e, "out of memory") :
+	    LEASERUN_OK;
 }
 
 enum leaserun_result

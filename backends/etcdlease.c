@@ -93,7 +93,8 @@ etcdlease_grant(struct etcd *e, int64_t id, int64_t ask_s, int64_t deadline,
 	if (result != LEASERUN_OK)
 		return result;
 	if (!etcdjson_int(answer, "ID", &got) || got != id ||
-	    !etcdjson_int(answer, "TTL", &got) || got <= 0)
+	    !etcdjson_int(answer, "TTL", &got) || got <= 0 ||
+	    got > ETCDLEASE_MAX_S)
 		result = etcdcall_nonsense(e, "lease grant");
 	else
 		*ttl_s = got;
@@ -114,7 +115,7 @@ etcdlease_renew(struct etcd *e, int64_t id, int64_t deadline, int64_t *ttl_s)
 		return result;
 	/* An answer to something else would have no ID either. */
 	if (!etcdjson_int(answer, "ID", &got) || got != id ||
-	    !etcdjson_int(answer, "TTL", &ttl))
+	    !etcdjson_int(answer, "TTL", &ttl) || ttl > ETCDLEASE_MAX_S)
 		result = etcdcall_nonsense(e, "keepalive");
 	else
 		*ttl_s = ttl > 0 ? ttl : 0;
@@ -136,7 +137,8 @@ etcdlease_left(struct etcd *e, int64_t id, int64_t deadline, int64_t *left_ms,
 		return result;
 	if (!etcdjson_int(answer, "ID", &got) || got != id ||
 	    !etcdjson_int(answer, "TTL", &left) ||
-	    !etcdjson_int(answer, "grantedTTL", &granted))
+	    !etcdjson_int(answer, "grantedTTL", &granted) ||
+	    left > ETCDLEASE_MAX_S || granted > ETCDLEASE_MAX_S)
 		result = etcdcall_nonsense(e, "timetolive");
 	else if (left < 0 || granted <= 0) {
 		*left_ms = -1;

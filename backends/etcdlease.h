@@ -7,6 +7,9 @@
 
 #include "etcdcall.h"
 
+/* What etcd takes for a lease, in seconds; in nanoseconds it has room. */
+#define ETCDLEASE_MAX_S	INT64_C(9000000000)
+
 /* The lease of an owner, of its --min-hold, and of its record of --once. */
 int64_t	etcdlease_id(const char *owner);
 int64_t	etcdlease_hold_id(const char *owner);

@@ -12,8 +12,6 @@
 #include "etcdlease.h"
 #include "etcdonce.h"
 
-/* What etcd takes for a lease. */
-#define TTL_MAX		INT64_C(9000000000)
 /* A record is made so long after its lease, at most. */
 #define SLACK_S		5
 #define PAGE		1000
@@ -171,7 +169,8 @@ etcdonce_prepare(struct etcd *e, const struct etcdonce *o, int64_t *deadline)
 	int64_t ask_s = etcdlease_seconds(o->end->once_keep_ns), sent, ttl_s;
 	enum leaserun_result result;
 
-	ask_s = ask_s < TTL_MAX - SLACK_S ? ask_s + SLACK_S : TTL_MAX;
+	ask_s = ask_s < ETCDLEASE_MAX_S - SLACK_S ? ask_s + SLACK_S :
+	    ETCDLEASE_MAX_S;
 	result = etcdlease_get(e, etcdlease_once_id(o->lease->owner), ask_s,
 	    *deadline, &sent, &ttl_s);
 	if (result == LEASERUN_OK && *deadline > sent + SLACK_S *
@@ -253,6 +252,8 @@ etcdonce_find(struct etcd *e, const struct leaserun_lease *lease,
 	if (read_record(json_array_get(json_object_get(answer, "kvs"), 0),
 	    &record) && is_of(&record, lease))
 		result = LEASERUN_DONE;
+	else if (etcdjson_failed())
+		result = etcdcall_nonsense(e, "out of memory");
 	json_decref(record.value);
 	json_decref(answer);
 	return result;

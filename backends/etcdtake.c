@@ -15,7 +15,6 @@
 #include "etcdqueue.h"
 #include "etcdtake.h"
 
-#define LAST_CHANCE_NS	(200 * ETCD_NS_PER_MS)
 #define CANCEL_NS	(500 * ETCD_NS_PER_MS)
 #define BACKOFF_NS	(200 * ETCD_NS_PER_MS)
 
@@ -253,18 +252,6 @@ try_once(struct etcd *e, struct etcdwait *w, int64_t deadline,
 
 /* --- The whole --- */
 
-static int64_t
-attempt_deadline(const struct etcd *e, const struct etcdwait *w)
-{
-	int64_t now = e->host->now(), end = now + w->request->answer_ns;
-	int64_t last = now + LAST_CHANCE_NS;
-
-	/* What is granted at the deadline should not be thrown away. */
-	if (last < w->deadline)
-		last = w->deadline;
-	return end < last ? end : last;
-}
-
 /*
  * One look without a trace: a name that is held costs the store no write.
  * OK: worth a try.
@@ -272,7 +259,7 @@ attempt_deadline(const struct etcd *e, const struct etcdwait *w)
 static enum leaserun_result
 look_first(struct etcd *e, struct etcdwait *w)
 {
-	int64_t deadline = attempt_deadline(e, w);
+	int64_t deadline = etcdwait_limit(e, w);
 	enum leaserun_result result;
 
 	result = etcdview_look(e, w->view, w->request->name, deadline);
@@ -303,7 +290,7 @@ look_again(struct etcd *e, struct etcdwait *w)
 	etcdqueue_add_look(e, ops, w);
 	etcdonce_add_look(e, ops, w->request);
 	request = etcdjson_txn(json_array(), ops, NULL);
-	result = etcdcall(e, "/v3/kv/txn", request, attempt_deadline(e, w),
+	result = etcdcall(e, "/v3/kv/txn", request, etcdwait_limit(e, w),
 	    &answer, NULL);
 	json_decref(request);
 	if (result != LEASERUN_OK)
@@ -347,7 +334,7 @@ take(struct etcd *e, struct etcdwait *w, struct leaserun_grant *grant)
 
 	/* That it is done is final, whoever holds the name. */
 	if (w->request->once_key != NULL)
-		result = etcdonce_look(e, w->request, attempt_deadline(e, w));
+		result = etcdonce_look(e, w->request, etcdwait_limit(e, w));
 	if (result == LEASERUN_OK)
 		result = look_first(e, w);
 	if (result != LEASERUN_OK)
@@ -356,7 +343,7 @@ take(struct etcd *e, struct etcdwait *w, struct leaserun_grant *grant)
 		if (w->is_stale)
 			result = look_again(e, w);
 		if (result == LEASERUN_OK)
-			result = try_once(e, w, attempt_deadline(e, w), grant);
+			result = try_once(e, w, etcdwait_limit(e, w), grant);
 		if (result == LEASERUN_UNAVAILABLE) {
 			result = ride_out(e, w, &since);
 			if (result != LEASERUN_OK)
@@ -368,7 +355,7 @@ take(struct etcd *e, struct etcdwait *w, struct leaserun_grant *grant)
 		since = INT64_MAX;
 		/* How long it lasts is worth a request only once. */
 		result = !etcdwait_is_blocked(w) ? LEASERUN_OK :
-		    etcdwait_tell(e, w, !w->told, attempt_deadline(e, w));
+		    etcdwait_tell(e, w, !w->told, etcdwait_limit(e, w));
 		if (result == LEASERUN_OK && (!w->request->wait ||
 		    e->host->now() >= w->deadline))
 			result = LEASERUN_HELD;

@@ -16,11 +16,24 @@
 #include "etcdlook.h"
 #include "etcdqueue.h"
 
+#define LAST_CHANCE_NS	(200 * ETCD_NS_PER_MS)
 #define STEP_NS		(50 * ETCD_NS_PER_MS)	/* between two places */
 #define FAR_NS		ETCD_NS_PER_S
 #define POLL_NS		(10 * ETCD_NS_PER_S)	/* and up to as much again */
 #define PAUSE_NS	(100 * ETCD_NS_PER_MS)	/* after a watch that broke */
 #define PAUSE_MAX	(5 * ETCD_NS_PER_S)
+
+int64_t
+etcdwait_limit(const struct etcd *e, const struct etcdwait *w)
+{
+	int64_t now = e->host->now(), end = now + w->request->answer_ns;
+	int64_t last = now + LAST_CHANCE_NS;
+
+	/* What is granted at the deadline should not be thrown away. */
+	if (last < w->deadline)
+		last = w->deadline;
+	return end < last ? end : last;
+}
 
 bool
 etcdwait_is_blocked(const struct etcdwait *w)
@@ -79,7 +92,7 @@ open_watch(struct etcd *e, struct etcdwait *w)
 	    etcdjson_bytes(key), "range_end", etcdjson_bytes(end),
 	    "start_revision", etcdjson_number(from));
 	result = etcdcall_stream(e, "/v3/watch", request,
-	    e->host->now() + w->request->answer_ns);
+	    etcdwait_limit(e, w));
 	json_decref(request);
 	return result;
 }
@@ -265,7 +278,7 @@ static enum leaserun_result
 do_chores(struct etcd *e, struct etcdwait *w, int64_t *poll, bool *again)
 {
 	const struct etcdgrip *g = &e->grip;
-	int64_t now = e->host->now(), limit = now + w->request->answer_ns;
+	int64_t now = e->host->now(), limit = etcdwait_limit(e, w);
 	enum leaserun_result result = LEASERUN_OK;
 
 	if (now >= g->sent_ns + g->ttl_ns / 4)

@@ -35,6 +35,9 @@ struct etcdwait {
 	unsigned int	broken;		/* watches in a row that ended early */
 };
 
+/* When a request of the one who waits is given up. */
+int64_t	etcdwait_limit(const struct etcd *, const struct etcdwait *);
+
 /* Somebody else has the name, or keeps it. */
 bool	etcdwait_is_blocked(const struct etcdwait *);
 

@@ -279,7 +279,8 @@ struct leaserun_revoke {
 struct leaserun_init {
 	bool		print;		/* change nothing, say what would be */
 	uint64_t	raise_token;	/* 0, or: no token at or below this is
-					 * granted from now on */
+					 * granted from now on; at
+					 * LEASERUN_TOKEN_MAX MISCONFIGURED */
 	uint64_t	reserved[8];
 };
 
@@ -368,8 +369,9 @@ struct leaserun_backend {
 	/*
 	 * Asks the holder to end, or with force frees the name, a min-hold
 	 * included.  OK: asked, freed, or there was nobody to ask (FREE,
-	 * HOLDING).  HELD: held under another token.  *entry is written on
-	 * both: who held it when the call came; REVOKING once it is asked.
+	 * HOLDING).  HELD: held, or kept by a min-hold, under another token.
+	 * *entry is written on both: who held it when the call came; REVOKING
+	 * once it is asked.
 	 * A name that nobody knows stays unknown.
 	 */
 	enum leaserun_result (*revoke)(void *self,

@@ -81,7 +81,8 @@ pgadmin_revoke(void *self, const struct leaserun_revoke *r, int64_t deadline,
 	memset(entry, 0, sizeof(*entry));
 	snprintf(entry->name, sizeof(entry->name), "%s", r->name);
 	for (tries = 0; tries < RACES && !is_clear; tries++) {
-		result = postgres_run(p, s, 2, deadline, res);
+		result = r->force ? postgres_give(p, s, 2, deadline, res) :
+		    postgres_run(p, s, 2, deadline, res);
 		if (result != LEASERUN_OK)
 			return result;
 		is_clear = PQntuples(res[0]) == 0 && PQntuples(res[1]) == 0;

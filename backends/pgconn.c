@@ -380,6 +380,13 @@ pgconn_settle(struct pgconn *c, int64_t deadline)
 		pgconn_close(c);
 }
 
+/* It was closed since it was used, perhaps behind a last message. */
+static bool
+is_over(const struct pgconn *c)
+{
+	return PQconsumeInput(c->pg) == 0 || PQconsumeInput(c->pg) == 0;
+}
+
 static void
 clear(PGresult *res[], unsigned int n)
 {
@@ -402,6 +409,8 @@ pgconn_run(struct pgconn *c, const struct pgstatement *s, unsigned int n,
 	for (tries = 0; tries <= c->url->nhosts; tries++) {
 		if (c->pg != NULL && c->is_in_flight)
 			drain(c, deadline);
+		if (c->pg != NULL && is_over(c))
+			pgconn_close(c);
 		result = pgdial(c, deadline);
 		if (result != LEASERUN_OK)
 			break;

@@ -113,7 +113,7 @@ receive_notice(void *arg, const PGresult *res)
 	const char *severity = PQresultErrorField(res,
 	    PG_DIAG_SEVERITY_NONLOCALIZED);
 
-	if (c->part + 2 == c->nparts && severity != NULL &&
+	if (c->part == c->commit && severity != NULL &&
 	    strcmp(severity, "WARNING") == 0 && state != NULL &&
 	    (strcmp(state, "01000") == 0 || strcmp(state, "57P01") == 0))
 		c->is_in_doubt = true;

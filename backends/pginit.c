@@ -16,6 +16,8 @@
 #define STATEMENTS	40
 #define TRIES		20
 #define RETRY_NS	INT64_C(50000000)
+/* A grant that began below the old floor waits for a lock half as long. */
+#define RAISED_NS	INT64_C(2000000000)
 
 /*
  * Half of each page is left free, so that a heartbeat finds room beside its
@@ -193,6 +195,16 @@ is_race(const struct postgres *p)
 	return false;
 }
 
+/* What was under way when the floor was raised is granted, or given up. */
+static enum leaserun_result
+wait_for_grants(const struct postgres *p, int64_t deadline)
+{
+	int64_t until = p->host->now() + RAISED_NS;
+
+	return p->host->wait(p->host, NULL, 0,
+	    until < deadline ? until : deadline);
+}
+
 static void
 say(const struct postgres *p, const struct pglayout *layout,
     const struct script *s, uint64_t token, leaserun_line_fn *fn, void *arg)
@@ -278,6 +290,8 @@ init_once(struct postgres *p, const struct leaserun_init *init,
 	else {
 		if (s.n > 0 || init->raise_token > 0)
 			result = change(p, &s, init->raise_token, deadline);
+		if (result == LEASERUN_OK && init->raise_token > 0)
+			result = wait_for_grants(p, deadline);
 		if (result == LEASERUN_OK)
 			say(p, &layout, &s, init->raise_token, fn, arg);
 		else if (is_twice(p, &layout))

@@ -150,13 +150,13 @@ const char pgsql_mend[] =
 /*
  * Whoever listens is told when a name may have become free.  All commits that
  * notify, in all databases, wait for each other, so this is one without
- * anything that would have to be on disk first.
+ * anything that would have to be on disk first.  One of them may stay in
+ * between for long, for a standby say: who waits is then not told, but looks.
  */
-#define NOTIFY	"pg_notify('" PGSQL_CHANNEL "', l.name)"
-
 const char pgsql_tell[] =
-    "SELECT " NOTIFY " FROM @ AS l"
-    " WHERE l.name = $1 AND l.owner = $2 AND l.state = 'released'";
+    "SELECT set_config('lock_timeout', '200', true),"
+    " pg_notify('" PGSQL_CHANNEL "', l.name) FROM @ AS l"
+    " WHERE l.name = $1 AND l.state <> 'held'";
 
 const char pgsql_abandon[] =
     "UPDATE @ AS l SET state = 'released', expires_at = clock_timestamp(),"
@@ -182,6 +182,14 @@ const char pgsql_release[] =
     " ran_ms = CASE WHEN $4::boolean THEN $6::bigint ELSE l.ran_ms END"
     " WHERE l.name = $1 AND " OWN " AND l.token = $3::bigint"
     " RETURNING 1";
+
+/*
+ * Whether it was done before, and the answer lost.  Written, so that its commit
+ * is as sure as that one should have been.
+ */
+const char pgsql_released[] =
+    "UPDATE @ AS l SET state = 'released' WHERE l.name = $1 AND l.owner = $2"
+    " AND l.token = $3::bigint AND l.state = 'released' RETURNING 1";
 
 /* In the order of enum column. */
 const char pgsql_list[] =
@@ -209,7 +217,7 @@ const char pgsql_force[] =
     "UPDATE @ AS l SET state = 'forced', expires_at = clock_timestamp(),"
     " hold_until = NULL WHERE l.name = $1 AND ((" LIVE ")"
     "  OR l.hold_until > clock_timestamp()) AND " MEANT
-    " RETURNING " NOTIFY ", " CHECK;
+    " RETURNING " CHECK;
 
 /* In words, and the statements that end them; NULL: nobody. */
 #define BLOCKERS \

@@ -33,10 +33,11 @@ extern const char pgsql_mend[];		/* name: after a step of the clock */
 extern const char pgsql_renew[];	/* name owner token ttl */
 extern const char pgsql_abandon[];	/* name owner */
 extern const char pgsql_release[];	/* name owner token ran status ran_ms */
-extern const char pgsql_tell[];		/* name owner: after one of these two */
+extern const char pgsql_released[];	/* name owner token */
 extern const char pgsql_list[];		/* name or NULL: any number of rows */
 extern const char pgsql_revoke[];	/* name token */
 extern const char pgsql_force[];	/* name token */
+extern const char pgsql_tell[];		/* name: behind what frees it */
 extern const char pgsql_table_blocker[];	/* quoted table */
 extern const char pgsql_blocker[];	/* name */
 

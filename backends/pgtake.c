@@ -218,7 +218,8 @@ wait_for_change(struct postgres *p, const struct pgsql_row *row,
 	    earlier(deadline, now + p->conn.answer_ns));
 	p->conn.is_listening = result == LEASERUN_OK;
 	/* What happened before we listened is seen by asking again. */
-	return result == LEASERUN_INTERRUPTED ? result : LEASERUN_OK;
+	return result == LEASERUN_UNAVAILABLE ? wait_polling(p, until) :
+	    result;
 }
 
 /* Someone was faster in between; who, is seen next time. */

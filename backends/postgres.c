@@ -168,7 +168,7 @@ postgres_give(struct postgres *p, const struct pgstatement *s, unsigned int n,
     int64_t deadline, PGresult *res[])
 {
 	char *sql = pgsql_for(pgsql_tell, p->url.table);
-	const struct pgstatement tell = { sql, s[n - 1].params, 2 };
+	const struct pgstatement tell = { sql, s[n - 1].params, 1 };
 	enum leaserun_result result;
 
 	p->conn.then = sql == NULL ? NULL : &tell;
@@ -321,9 +321,9 @@ pg_release(void *self, const struct leaserun_lease *lease,
 	    number(token, (int64_t)lease->token), end->ran ? "t" : "f",
 	    number(status, end->status), number(ran, end->ran_ns / NS_PER_MS) };
 	const struct pgstatement give = { pgsql_release, params, 6 };
+	const struct pgstatement before = { pgsql_released, params, 3 };
 	struct postgres *p = self;
 	enum leaserun_result result;
-	struct pgsql_row row;
 	struct pgonce once;
 	PGresult *res[2] = { NULL, NULL };
 	bool found;
@@ -343,12 +343,12 @@ pg_release(void *self, const struct leaserun_lease *lease,
 	PQclear(res[1]);
 	if (found)
 		return LEASERUN_OK;
-	/* Done before, and the answer was lost? */
-	result = postgres_look(p, lease->name, deadline, &row, &found);
+	result = postgres_run(p, &before, 1, deadline, res);
 	if (result != LEASERUN_OK)
 		return result;
-	return found && is_of(&row, lease) && row.is_released ? LEASERUN_OK :
-	    LEASERUN_LOST;
+	found = PQntuples(res[0]) > 0;
+	PQclear(res[0]);
+	return found ? LEASERUN_OK : LEASERUN_LOST;
 }
 
 const struct leaserun_backend leaserun_backend = {

@@ -1722,6 +1722,11 @@ test_min_hold(void)
 	check_result(take(&q, name), LEASERUN_HELD, &q, "another asks");
 	check(q.told == 1 && q.holder.state == LEASERUN_HOLDING,
 	    "and is told that it is only held back");
+	check_result(ask(&q, name, p.grant.token + 1, false, &entry),
+	    LEASERUN_HELD, &q, "revoke of another token");
+	check_result(ask(&q, name, p.grant.token + 1, true, &entry),
+	    LEASERUN_HELD, &q, "force of another token");
+	check(look(&q, name).state == LEASERUN_HOLDING, "changes nothing");
 	check(renew(&p, name, &r) == LEASERUN_LOST,
 	    "the old holder cannot renew");
 	check(take(&p, name) == LEASERUN_HELD,
@@ -2600,6 +2605,8 @@ test_raise_token(void)
 	give(&p, name);
 	take(&p, name);
 	check(p.grant.token < raised, "nothing was changed");
+	check_result(init(&q, false, LEASERUN_TOKEN_MAX, &lines),
+	    LEASERUN_MISCONFIGURED, &q, "raise it so that none is left");
 	check_result(init(&q, false, raised, &lines), LEASERUN_OK, &q,
 	    "raise the token");
 	check_result(renew(&p, name, &r), LEASERUN_OK, &p,

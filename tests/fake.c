@@ -1205,7 +1205,8 @@ state_revoke(struct state *s, const struct leaserun_revoke *revoke,
 	bool busy = live(s, now);
 
 	entry_at(s, now, entry);
-	if (busy && revoke->token != 0 && revoke->token != s->entry.token)
+	if (entry->state != LEASERUN_FREE && revoke->token != 0 &&
+	    revoke->token != s->entry.token)
 		return LEASERUN_HELD;
 	if (revoke->force) {
 		s->hold_until = 0;
@@ -1294,6 +1295,11 @@ init_do(const struct call *c, const struct leaserun_init *init,
 	const struct leaserun_host *host = c->fake->host;
 	char text[64];
 
+	if (init->raise_token >= (uint64_t)LEASERUN_TOKEN_MAX) {
+		host->error(host, "no token is above that; give a lower "
+		    "number");
+		return LEASERUN_MISCONFIGURED;
+	}
 	if (!init->print && mkdir(c->fake->path, 0700) == -1 &&
 	    errno != EEXIST) {
 		host->error(host, "cannot make '%s': %s", c->fake->path,

@@ -41,6 +41,9 @@ int	 fuzz_file(const void *data, size_t size);
  */
 const struct leaserun_host *fuzz_host(void);
 
+/* The deadline of the call that is made: no request is waited for longer. */
+extern int64_t fuzz_deadline;
+
 /* Of an entry and a line that a backend shows: looks at all of it. */
 void	 fuzz_entry(void *, const struct leaserun_entry *);
 void	 fuzz_line(void *, enum leaserun_verdict, const char *, const char *);

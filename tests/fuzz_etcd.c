@@ -15,6 +15,8 @@
 #include "fuzz.h"
 
 #define CALLS_MAX	64
+/* For the last try of a wait, and to leave nothing behind. */
+#define BEHIND_NS	INT64_C(600000000)
 
 struct etcdhttp {
 	const struct leaserun_host *host;
@@ -58,7 +60,7 @@ etcdhttp_post(struct etcdhttp *h, const char *server, const char *path,
 	fuzz_check(strncmp(server, "http", 4) == 0 && path[0] == '/');
 	fuzz_check(body == NULL || body[0] == '{');
 	fuzz_check(authorization == NULL || strlen(authorization) < 1024);
-	(void)deadline;
+	fuzz_check(deadline <= fuzz_deadline + BEHIND_NS);
 	if (++calls > CALLS_MAX)
 		return LEASERUN_INTERRUPTED;
 	free(h->body);
@@ -87,8 +89,8 @@ etcdhttp_open(struct etcdhttp *h, const char *server, const char *path,
 {
 	(void)server;
 	(void)authorization;
-	(void)deadline;
 	fuzz_check(path[0] == '/' && body[0] == '{');
+	fuzz_check(deadline <= fuzz_deadline + BEHIND_NS);
 	h->is_open = true;
 	return LEASERUN_OK;
 }

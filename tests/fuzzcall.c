@@ -7,6 +7,8 @@
 #define NAME	"job"
 #define OWNER	"host:00112233445566778899aabbccddeeff"
 
+int64_t fuzz_deadline;
+
 static void
 acquire(const struct leaserun_backend *b, void *self,
     const struct leaserun_host *host, uint8_t how)
@@ -21,8 +23,9 @@ acquire(const struct leaserun_backend *b, void *self,
 	};
 	struct leaserun_grant grant = { .hold_fd = -1 };
 
-	if (b->acquire(self, &request, host->now() +
-	    INT64_C(60000000000), &grant) != LEASERUN_OK)
+	fuzz_deadline = host->now() + ((how & 0x20) != 0 ?
+	    INT64_C(3000000000) : INT64_C(60000000000));
+	if (b->acquire(self, &request, fuzz_deadline, &grant) != LEASERUN_OK)
 		return;
 	fuzz_check(grant.token > 0 && grant.token <= LEASERUN_TOKEN_MAX);
 	fuzz_check(grant.ttl_ns > 0 && grant.sent_ns > 0);
@@ -48,6 +51,7 @@ call(const struct leaserun_backend *b, void *self,
 	struct leaserun_entry entry = { 0 };
 	int64_t deadline = host->now() + INT64_C(60000000000);
 
+	fuzz_deadline = deadline;
 	switch (what) {
 	case 'a':
 		acquire(b, self, host, how);

@@ -607,6 +607,27 @@ catalog() {
 	assert_equal "$(token old)" $((floor + 2001))
 }
 
+waits_for_row() {
+	[ "$(sql "SELECT count(*) FROM pg_stat_activity
+	    WHERE datname = '$db' AND wait_event_type = 'Lock'")" -ge 1 ]
+}
+
+@test "--raise-token: nothing below is granted once it has returned" {
+	run_tool 0 init
+	last=$(token job)
+	session locker "BEGIN; SELECT 1 FROM leaserun WHERE name = 'job'
+	    FOR UPDATE;"
+	bg "$LEASERUN" run --connect-timeout 60s job -- \
+	    sh -c 'echo $LEASERUN_FENCE_TOKEN >granted'
+	run=$!
+	# It has seen the floor of before.
+	wait_until 20 waits_for_row
+	run_tool 0 init --raise-token $((last + 1000))
+	timeout 10 sh -c 'echo "COMMIT;" >locker.in'
+	assert_ends 0 "$run"
+	assert_equal "$(cat granted)" $((last + 1001))
+}
+
 # --- What may be missing or wrong ---
 
 @test "no table: 78 and init, which mends it" {
@@ -975,18 +996,6 @@ finding() {
 
 no_finding() {
 	! grep -E "^(warning|bad) +$1:" <<<"$stdout" || fail "$1"
-}
-
-# setting_is NAME VALUE: a new session has it.
-setting_is() {
-	[ "$(sql "SHOW $1")" = "$2" ]
-}
-
-# set_server NAME VALUE
-set_server() {
-	sql "ALTER SYSTEM SET $1 = '$2'"
-	sql 'SELECT pg_reload_conf()' >&2
-	wait_until 20 setting_is "$1" "$2"
 }
 
 # session NAME LINE: a psql that does not end, once it has run the line.

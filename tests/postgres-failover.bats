@@ -337,3 +337,60 @@ standby_visits() {
 	done
 	assert_equal "$(wc -l <ran)" 5
 }
+
+# --- What waits for a synchronous standby that is not there ---
+
+# held_up TEXT: the server processes whose commit waits, with that in the query.
+held_up() {
+	sql "SELECT pid FROM pg_stat_activity
+	    WHERE wait_event = 'SyncRep' AND query LIKE '%$1%'" | grep .
+}
+
+nobody_waits_for_locks() {
+	[ "$(sql "SELECT count(*) FROM pg_stat_activity
+	    WHERE wait_event_type = 'Lock'")" = 0 ]
+}
+
+@test "who notifies and does not get on: releases and revoke --force do" {
+	pg_setup
+	mkfifo go
+	bg "$LEASERUN" run held -- sh -c 'touch started; read -r _ <go'
+	wait_until 20 test -e started
+	set_server synchronous_standby_names nobody
+	sql 'CREATE TABLE elsewhere (); NOTIFY elsewhere' 3>&- &
+	other=$!
+	wait_until 20 held_up NOTIFY
+	pid=$(held_up NOTIFY)
+	# Of all commits it is the only one that is held up from now on.
+	kill -STOP "$pid"
+	set_server synchronous_standby_names ''
+	run_tool 0 run -v --once K job -- true
+	assert_contains "$stderr" 'released, done for K'
+	assert_lacks "$stderr" 'could not'
+	assert_lacks "$stderr" 'trying again'
+	run_tool 0 revoke --force held
+	run_tool 0 run held -- true
+	# Nor does anything stay behind that has a connection.
+	wait_until 20 nobody_waits_for_locks
+	kill -CONT "$pid"
+	wait "$other"
+	timeout 10 sh -c 'echo >go' || :
+}
+
+@test "a release that the standby may not have is not taken for one" {
+	pg_setup
+	mkfifo go
+	bg "$LEASERUN" run -t 60s --once K job -- \
+	    sh -c 'touch started; read -r _ <go'
+	first=$!
+	wait_until 20 test -e started
+	set_server synchronous_standby_names nobody
+	timeout 10 sh -c 'echo >go'
+	wait_until 20 held_up COMMIT
+	sql "SELECT pg_cancel_backend($(held_up COMMIT))"
+	wait_until 20 grep -q 'WARNING: *canceling wait' server.log
+	# It waits again, although there is nothing left to release.
+	wait_until 20 held_up COMMIT
+	set_server synchronous_standby_names ''
+	assert_ends 0 "$first"
+}

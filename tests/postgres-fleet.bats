@@ -153,10 +153,11 @@ renewals() {
 	[ "$(($(accepted) - before))" -ge 5 ]
 }
 
+no_sessions() {
+	[ "$(sessions)" = 0 ]
+}
+
 @test "connection=auto: none is held when heartbeats are far apart" {
-	no_sessions() {
-		[ "$(sessions)" = 0 ]
-	}
 	pg_setup 'log_connections = on'
 	before=$(accepted)
 	hold -t 31s -r 300ms
@@ -171,6 +172,31 @@ renewals() {
 	timeout 10 sh -c 'echo >go'
 	assert_ends 0 "$holder"
 	assert_equal "$(($(accepted) - before))" 1
+}
+
+session_is_idle() {
+	[ "$(sql "SELECT state FROM pg_stat_activity
+	    WHERE application_name = 'leaserun'")" = idle ]
+}
+
+# A server may be told to end those that are idle, or be restarted.
+@test "a connection that ends between heartbeats is no failed renewal" {
+	pg_setup
+	hold -t 120s -r 500ms -o connection=keep
+	for _ in 1 2 3; do
+		wait_until 20 session_is_idle
+		# With what it has asked for answered.
+		kill -STOP "$holder"
+		wait_until 20 session_is_idle
+		sql "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		    WHERE application_name = 'leaserun'"
+		wait_until 20 no_sessions
+		kill -CONT "$holder"
+	done
+	wait_until 20 session_is_idle
+	timeout 10 sh -c 'echo >go'
+	assert_ends 0 "$holder"
+	assert_equal "$(cat holder)" ''
 }
 
 @test "twenty connections, two hundred hosts: nobody is harmed" {
@@ -229,4 +255,22 @@ released_job() {
 	notify_fails 'INSERT INTO public.told VALUES (2)'
 	released_job
 	assert_equal "$(sql 'SELECT count(*) > 1 FROM told')" t
+}
+
+@test "who cannot be told, since the server refuses that, does not hammer it" {
+	pg_setup
+	hold -t 60s
+	relay_start
+	relay_set cut 'LISTEN leaserun'
+	run_tool 75 run --wait 5s \
+	    -b "postgres://postgres@127.0.0.1:$RELAYPORT/postgres" \
+	    job -- touch ran
+	# Each time it asks for that once; the pauses in between double.
+	tries=$(wc -l <relay.log)
+	echo "tries: $tries"
+	[ "$tries" -ge 1 ]
+	[ "$tries" -le 8 ]
+	[ ! -e ran ]
+	timeout 10 sh -c 'echo >go'
+	assert_ends 0 "$holder"
 }

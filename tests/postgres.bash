@@ -124,6 +124,18 @@ pg_setup() {
 	"$LEASERUN" init >/dev/null
 }
 
+# setting_is NAME VALUE: a new session has it.
+setting_is() {
+	[ "$(sql "SHOW $1")" = "$2" ]
+}
+
+# set_server NAME VALUE
+set_server() {
+	sql "ALTER SYSTEM SET $1 = '$2'"
+	sql 'SELECT pg_reload_conf()' >&2
+	wait_until 20 setting_is "$1" "$2"
+}
+
 # relay_start [PORT...]: puts a network that can fail (tests/relay.c) in front of
 # the server, or of those; RELAYPORT is its end.  relay_set WORD... tells it what
 # to do.

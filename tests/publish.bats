@@ -91,6 +91,28 @@ layout() {
 	run_tool 78 init
 }
 
+@test "the example takes what it cannot read for no free name" {
+	publish_install "$dest"
+	publish_example example
+	echo "module-dir = \"$PWD/example\"" >leaserun.conf
+	export LEASERUN_BACKEND=example:$PWD/leases
+	run_tool 0 init
+	mkfifo go
+	bg "$LEASERUN" run job -- sh -c 'touch held; read -r _ <go'
+	wait_until 20 test -e held
+	# The second slot, which is the job's.
+	damaged=(env "ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0"
+	    timeout 60 strace -o /dev/null -P "$PWD/leases" -e trace=pread64
+	    -e inject=pread64:error=EIO:when=2+ "$LEASERUN")
+	run "${damaged[@]}" run --connect-timeout 2s job touch ran
+	assert_equal "$status" 69
+	assert_contains "$output" "cannot read"
+	[ ! -e ran ]
+	run "${damaged[@]}" status
+	assert_equal "$status" 69
+	timeout 10 sh -c 'echo >go'
+}
+
 @test "the example is installed where the program looks for it" {
 	local pc
 

@@ -116,13 +116,29 @@ file_lock(const struct example *e, int fd, int64_t deadline_ns)
 	return LEASERUN_OK;
 }
 
-/* The record at t->at.  False: the file ends there. */
-static bool
-record_read(struct table *t)
+static enum leaserun_result
+file_is_foreign(const struct example *e)
 {
+	e->host->error(e->host, "'%s' is no store of the example backend; "
+	    "remove it and run 'leaserun init'", e->path);
+	return LEASERUN_MISCONFIGURED;
+}
+
+/*
+ * The record at t->at, unless the file ends there.  What cannot be read is not
+ * the end: the name may be behind it.
+ */
+static enum leaserun_result
+record_read(struct table *t, bool *there)
+{
+	ssize_t n;
+
 	memset(&t->r, 0, sizeof(t->r));
-	return pread(t->fd, &t->r, sizeof(t->r), t->at) ==
-	    (ssize_t)sizeof(t->r);
+	n = pread(t->fd, &t->r, sizeof(t->r), t->at);
+	*there = n == (ssize_t)sizeof(t->r);
+	if (n == -1)
+		return file_failed(t->e, "read");
+	return n == 0 || *there ? LEASERUN_OK : file_is_foreign(t->e);
 }
 
 /*
@@ -134,7 +150,7 @@ table_open(struct table *t, const struct example *e, const char *name,
     int flag, int64_t deadline_ns)
 {
 	enum leaserun_result result;
-	bool is_new;
+	bool there = false;
 
 	memset(t, 0, sizeof(*t));
 	t->e = e;
@@ -142,23 +158,23 @@ table_open(struct table *t, const struct example *e, const char *name,
 	if (t->fd == -1)
 		return file_failed(e, "open");
 	result = file_lock(e, t->fd, deadline_ns);
-	is_new = flag == O_CREAT && lseek(t->fd, 0, SEEK_END) == 0;
-	if (result == LEASERUN_OK && !is_new &&
-	    (!record_read(t) || t->r.entry.name[0] != '\0')) {
-		e->host->error(e->host, "'%s' is no store of the example "
-		    "backend; remove it and run 'leaserun init'", e->path);
-		result = LEASERUN_MISCONFIGURED;
-	}
-	if (result != LEASERUN_OK) {
-		close(t->fd);
-		return result;
-	}
-	for (; record_read(t); t->at += SLOT_SIZE) {
+	if (result == LEASERUN_OK)
+		result = record_read(t, &there);
+	if (result == LEASERUN_OK && (there ? t->r.entry.name[0] != '\0' :
+	    flag != O_CREAT))
+		result = file_is_foreign(e);
+	while (result == LEASERUN_OK && there) {
 		if (t->at == 0)
 			t->floor = t->r.entry.token;
 		t->known = strcmp(t->r.entry.name, name) == 0;
 		if (t->known)
 			return LEASERUN_OK;
+		t->at += SLOT_SIZE;
+		result = record_read(t, &there);
+	}
+	if (result != LEASERUN_OK) {
+		close(t->fd);
+		return result;
 	}
 	memset(&t->r, 0, sizeof(t->r));
 	snprintf(t->r.entry.name, sizeof(t->r.entry.name), "%s", name);
@@ -463,20 +479,24 @@ example_list(void *self, const char *name, int64_t deadline_ns,
 	const struct example *e = self;
 	struct leaserun_entry entry;
 	enum leaserun_result result;
+	bool there = true;
 	struct table t;
 
 	result = table_open(&t, e, name == NULL ? FLOOR : name, 0,
 	    deadline_ns);
 	if (result != LEASERUN_OK)
 		return result;
-	do {
+	while (result == LEASERUN_OK && there) {
 		entry_make(&t.r, e->host->now(), &entry);
 		if (entry.name[0] != '\0')	/* not the floor */
 			fn(arg, &entry);
 		t.at += SLOT_SIZE;
-	} while (name == NULL && record_read(&t));
+		there = false;
+		if (name == NULL)
+			result = record_read(&t, &there);
+	}
 	close(t.fd);
-	return LEASERUN_OK;
+	return result;
 }
 
 static enum leaserun_result
@@ -495,7 +515,8 @@ example_revoke(void *self, const struct leaserun_revoke *revoke,
 	entry_make(&t.r, e->host->now(), &entry);
 	busy = entry.state == LEASERUN_BUSY ||
 	    entry.state == LEASERUN_REVOKING;
-	if (busy && revoke->token != 0 && revoke->token != entry.token) {
+	if (entry.state != LEASERUN_FREE && revoke->token != 0 &&
+	    revoke->token != entry.token) {
 		result = LEASERUN_HELD;
 	} else if (revoke->force) {
 		t.r.hold_until_ns = 0;
@@ -523,6 +544,11 @@ example_init(void *self, const struct leaserun_init *init,
 	enum leaserun_result result = LEASERUN_OK;
 	struct table t;
 
+	if (init->raise_token >= (uint64_t)LEASERUN_TOKEN_MAX) {
+		e->host->error(e->host, "no token is above that; give a lower "
+		    "number");
+		return LEASERUN_MISCONFIGURED;
+	}
 	if (!init->print) {
 		result = table_open(&t, e, FLOOR, O_CREAT, deadline_ns);
 		if (result != LEASERUN_OK)
