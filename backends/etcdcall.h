@@ -50,7 +50,7 @@ struct etcd {
 	struct etcdhttp_setup setup;
 	struct etcdhttp	*http;		/* NULL until the first request */
 	unsigned int	endpoint;	/* the one to ask next */
-	char		token[1024];	/* of authentication; "": none */
+	char		token[ETCDHTTP_AUTH_SIZE];	/* "": none */
 	bool		is_open;	/* etcd asks for no authentication */
 	char		refused[ETCDURL_WORD_SIZE];	/* this password */
 	int64_t		refused_at;

@@ -275,7 +275,7 @@ static bool
 add_header(struct transfer *t, const char *name, const char *value)
 {
 	struct curl_slist *more;
-	char line[1024];
+	char line[ETCDHTTP_AUTH_SIZE + 32];
 
 	snprintf(line, sizeof(line), "%s: %s", name, value);
 	if (value[0] == '\0')

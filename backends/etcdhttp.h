@@ -10,6 +10,9 @@
 
 struct etcdhttp;
 
+/* The longest word for `Authorization:', and its NUL. */
+#define ETCDHTTP_AUTH_SIZE	4096
+
 /* How to get there; the strings have to stay valid. */
 struct etcdhttp_setup {
 	const struct leaserun_host *host;
