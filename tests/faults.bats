@@ -5,6 +5,9 @@
 load helpers
 load jobs
 
+# With time for everybody to note the TERM, however busy the machine is.
+PATIENT=(-t 4s -g 2s)
+
 # first_runs [OPTION]...: the first runs with a whole tree that ignores TERM,
 # and the second waits.
 first_runs() {
@@ -47,7 +50,7 @@ first_runs() {
 }
 
 @test "keeper killed while the job runs: gone before the next grant" {
-	first_runs
+	first_runs "${PATIENT[@]}"
 	kill -KILL "$first"
 	assert_taken_over 137
 	[ "$(lines term)" -ge 4 ]
@@ -56,7 +59,7 @@ first_runs() {
 @test "keeper killed: TERM at once, KILL after the grace" {
 	local guard
 
-	first -t 60s -- tree ignore
+	first -t 60s -g 3s -- tree ignore
 	wait_until 10 ticking 4
 	guard=$(guard "$first")
 	kill -KILL "$first"
@@ -281,7 +284,7 @@ command_gone() {
 }
 
 @test "keeper frozen while the job runs: the guard ends the job in time" {
-	first_runs
+	first_runs "${PATIENT[@]}"
 	freeze "$first"
 	assert_ends 0 "$second"
 	assert_order
@@ -557,7 +560,7 @@ both_frozen() {
 }
 
 @test "store unreachable while the job runs: TERM, KILL, 79" {
-	first_runs
+	first_runs "${PATIENT[@]}"
 	script renew unavailable by first
 	assert_taken_over 79
 	[ "$(lines term)" -ge 4 ]
@@ -601,7 +604,7 @@ both_frozen() {
 }
 
 @test "store hangs in a renewal: the guard ends the job, the keeper leaves" {
-	first_runs
+	first_runs "${PATIENT[@]}"
 	script renew hang by first
 	assert_taken_over 79
 	[ "$(lines term)" -ge 4 ]
@@ -712,7 +715,7 @@ both_frozen() {
 }
 
 @test "crash in a renewal: the job is gone before the next grant" {
-	first_runs
+	first_runs "${PATIENT[@]}"
 	script renew crash by first
 	assert_taken_over 139
 	[ "$(lines term)" -ge 4 ]
@@ -813,8 +816,8 @@ spoilt_while_releasing() {
 # --- Answers that are late, or lost ---
 
 @test "answer that comes when the job is being ended: it stays ended" {
-	first_runs
-	script renew slow-answer 1150 once
+	first_runs "${PATIENT[@]}"
+	script renew slow-answer 2700 once
 	assert_taken_over 79
 	[ "$(lines term)" -ge 4 ]
 	file_has first "SIGKILL to all"
@@ -1043,7 +1046,7 @@ spoilt_while_releasing() {
 }
 
 @test "revoked: TERM, grace, KILL, then released, 79" {
-	first_runs
+	first_runs "${PATIENT[@]}"
 	script renew revoke by first
 	assert_taken_over 79
 	[ "$(lines term)" -ge 4 ]
@@ -1088,7 +1091,7 @@ spoilt_while_releasing() {
 }
 
 @test "renewals refused by the store: like an outage" {
-	first_runs
+	first_runs "${PATIENT[@]}"
 	script renew denied by first
 	assert_taken_over 79
 	[ "$(lines term)" -ge 4 ]
@@ -1176,7 +1179,7 @@ has_failed() {
 
 # traced [HOW]
 traced() {
-	first_runs
+	first_runs "${PATIENT[@]}"
 	bg "$MEDDLE" "${1:-seize}" "$(guard "$first")" traced
 	wait_until 10 test -s traced
 }

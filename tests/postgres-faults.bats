@@ -594,7 +594,7 @@ pg_crash() {
 	contender
 	pg_stop INT
 	pg_start
-	wait_until 10 file_has first "renewed again"
+	wait_until 10 renewed_since "$(row renewed_at)"
 	assert_equal "$(lines term)" 0
 	is_alive "$second"
 	kill -TERM "$first"
@@ -612,7 +612,7 @@ pg_crash() {
 	contender
 	pg_crash
 	pg_start
-	wait_until 10 file_has first "renewed again"
+	wait_until 10 renewed_since "$(row renewed_at)"
 	assert_equal "$(row token)" "$before"
 	kill -TERM "$first"
 	assert_succeeded 143
@@ -1157,7 +1157,7 @@ asked_again() {
 	relay_set close
 	wait_until 10 asked_again 1
 	relay_set pass
-	wait_until 10 file_has first "renewed again"
+	wait_until 10 renewed_since "$(row renewed_at)"
 	kill -TERM "$first"
 	assert_ends 143 "$first"
 	assert_free_now

@@ -568,7 +568,8 @@ scheduled() {
 }
 
 @test "leftovers are killed on request: TERM, grace, KILL, and the status" {
-	first --leftovers kill -- ticks=30 exit=14 tree frozen ignore
+	first -t 60s -g 3s --leftovers kill -- ticks=30 exit=14 tree frozen \
+	    ignore
 	assert_ends 14 "$first"
 	job_gone ""
 	# Those who run; the stopped one gets it with the CONT.
@@ -624,7 +625,7 @@ scheduled() {
 # --- A limit of time ---
 
 @test "max-run: TERM, 124, whatever the command's status" {
-	first --max-run 200ms -- cleanup=1
+	first -t 60s -g 3s --max-run 200ms -- cleanup=1
 	assert_ends 124 "$first"
 	assert_equal "$(lines term)" 1
 	assert_equal "$(lines end)" 1
@@ -632,7 +633,7 @@ scheduled() {
 }
 
 @test "max-run: who ignores TERM is killed after the grace" {
-	first --max-run 200ms -- tree frozen ignore
+	first -t 60s -g 3s --max-run 200ms -- tree frozen ignore
 	assert_ends 124 "$first"
 	job_gone ""
 	[ "$(lines term)" -ge 4 ]
@@ -652,9 +653,9 @@ scheduled() {
 }
 
 @test "max-run: not counted while waiting" {
-	first -- ticks=80
+	first -- ticks=350
 	wait_until 10 ticking 1
-	bg "$LEASERUN" run "${FAKE[@]}" --wait 20s --max-run 500ms job -- \
+	bg "$LEASERUN" run "${FAKE[@]}" --wait 20s --max-run 3s job -- \
 	    "$PROBE" out ticks=2
 	assert_ends 0 "$!"
 }
