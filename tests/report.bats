@@ -614,6 +614,41 @@ writer() {
 	assert_value runs_total 1 'outcome="success"'
 }
 
+@test "metrics: a file that is too large, or full of jobs, is left alone" {
+	tell 0 job true
+	cp m.prom good
+	truncate -s $((9 << 20)) m.prom
+	tell 7 job sh -c 'exit 7'
+	assert_contains "$stderr" "'m.prom' is too large for a file of metrics"
+	assert_equal "$(stat -c %s m.prom)" $((9 << 20))
+	# One sample of each is enough.
+	seq -f 'leaserun_ttl_seconds{name="job%g",backend="x"} 1' 4096 >m.prom
+	cp m.prom old
+	tell 7 job sh -c 'exit 7'
+	assert_contains "$stderr" "no more jobs fit into 'm.prom'; name another"
+	cmp m.prom old
+	# And one that is too large once all is written that belongs to them.
+	sed -i 1d m.prom
+	cp m.prom old
+	tell 7 job sh -c 'exit 7'
+	assert_contains "$stderr" "no more jobs fit into 'm.prom'; name another"
+	cmp m.prom old
+	[ ! -e m.prom.tmp ]
+	head -n 100 old >m.prom
+	tell 0 job true
+	grep 'runs_total{name="job",.*outcome="success"} 1$' m.prom
+}
+
+@test "a path that is too long with what is put behind it is refused" {
+	local path
+
+	path=$(printf './%.0s' {1..2045})m
+	run_tool 0 run --events "$path" job true
+	run_tool 78 run --metrics "$path" job touch started
+	assert_contains "$stderr" "File name too long"
+	[ ! -e started ]
+}
+
 @test "a password appears in no event and no metric" {
 	tell 69 -b 'postgres://u:s3kret@127.0.0.1:1/db?sslpassword=s3kret' \
 	    --module-dir "$BACKENDS" --connect-timeout 300ms job true
