@@ -310,6 +310,8 @@ read_file(const struct leaserun_host *host, const char *path, char *out,
 		wrong = "others may read or change it, run chmod 600";
 	else if ((n = read(fd, out, size)) <= 0)
 		wrong = n == 0 ? "it is empty" : strerror(errno);
+	else if ((size_t)n == size && memchr(out, '\n', size) == NULL)
+		wrong = "its first line is too long";
 	if (fd != -1)
 		close(fd);
 	if (wrong == NULL) {
