@@ -59,7 +59,8 @@ complain(const struct metrics *m, const char *what, int error, char *text,
 	    m->run->metrics, strerror(error),
 	    error == ENOENT || error == ENOTDIR ? "; make the directory first" :
 	    error == EACCES || error == EPERM ? "; give the user that runs the "
-	    "job the right to write in its directory, or name another file" :
+	    "job the right to write in its directory and to read it, or name "
+	    "another file" :
 	    "");
 	errno = error;
 	return -1;

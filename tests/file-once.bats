@@ -336,6 +336,16 @@ unrecorded() {
 	assert_equal "$(keys)" key
 }
 
+@test "a period of less than whole seconds is told with its milliseconds" {
+	run_tool 0 run --once-per 1500ms job true
+	assert_matches "$(keys)" '^1s500ms@[0-9T:-]*\.(000|500)Z$'
+}
+
+@test "what is done, of a directory that is not there" {
+	run_tool 78 status --once -b "file:$PWD/none" job
+	assert_contains "$stderr" "run 'leaserun init --backend file:$PWD/none'"
+}
+
 @test "a small file keeps what is older" {
 	once one -o keep=1s
 	touch begun

@@ -515,9 +515,14 @@ doctor_of() {
 	export LEASERUN_BACKEND=file:$PWD/full
 	first=$(token)
 	cat /dev/zero >full/filler 2>/dev/null || :
-	run_tool 69 run new -- touch started
+	run_tool 69 run --connect-timeout 500ms new -- touch started
 	assert_contains "$stderr" "No space left"
 	[ ! -e started ]
+	run_tool 69 init --raise-token 50
+	assert_contains "$stderr" ".floor': No space left on device; free some"
+	run_tool 69 doctor
+	assert_contains "$stdout" "new names will not fit"
+	assert_contains "$stderr" ".doctor': No space left on device; free some"
 	rm full/filler
 	[ "$(token)" -gt "$first" ]
 }
@@ -562,6 +567,8 @@ doctor_of() {
 	chmod 777 state
 	run_tool 78 run job true
 	assert_contains "$stderr" "chmod"
+	run_tool 78 revoke job
+	assert_contains "$stderr" "anyone could replace the locks; run chmod o-w"
 	chmod 700 state
 	chown nobody state
 	run_tool 78 run job true || run_tool 77 run job true
@@ -591,6 +598,24 @@ doctor_of() {
 	as_nobody revoke --force -b "file:$open/state" job
 	assert_equal "$status" 78
 	assert_contains "$(cat err)" "cannot be seen from here; look for them"
+	touch over
+	assert_ends 0 "$holder"
+}
+
+@test "revoke --force names ten of those that hold it, and no more" {
+	bg "$LEASERUN" run job -- sh -c 'for i in 1 2 3 4 5 6 7 8 9; do
+	    sleep 1000 & done; echo >up; wait'
+	wait_until 20 test -s up
+	run_tool 78 revoke --force job
+	assert_matches "$stderr" "held by ([0-9]+, ){9}[0-9]+ and more; end these"
+}
+
+@test "revoke does not write where somebody else could" {
+	hold job
+	chmod o+r state/job.token
+	run_tool 78 revoke job
+	assert_contains "$stderr" "run chmod o-rw '$PWD/state/job.token'"
+	chmod o-r state/job.token
 	touch over
 	assert_ends 0 "$holder"
 }
@@ -653,6 +678,63 @@ doctor_of() {
 	as_nobody init -b "file:$open/state"
 	assert_equal "$status" 77
 	assert_contains "$(cat err)" "make directory '$open/state': Permission"
+	# Its parent cannot be synced, which is no reason.
+	mkdir -m 300 "$open/blind"
+	chown nobody "$open/blind"
+	as_nobody init -b "file:$open/blind/state"
+	assert_equal "$status" 0
+	assert_contains "$(cat out)" "made '$open/blind/state' with mode 0700"
+	mkdir state/.floor
+	run_tool 78 init --raise-token 50
+	assert_contains "$stderr" ".floor' is not a regular file; move it away"
+	mkdir state/.doctor
+	run_tool 78 doctor
+	assert_contains "$stderr" ".doctor' is not a regular file; move it away"
+	rm state/.floor.lock state/.doctor.lock
+	mkdir state/.floor.lock state/.doctor.lock
+	run_tool 78 init --raise-token 50
+	assert_contains "$stderr" ".floor.lock' is not a regular file"
+	run_tool 78 doctor
+	assert_contains "$stderr" ".doctor.lock' is not a regular file"
+}
+
+# stopped_with FILE ARG...: leaserun is stopped once it has locked it, $!.
+stopped_with() {
+	ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 bg strace -qq -o "$1.trace" \
+	    -P "$PWD/state/$1" -e trace=fcntl \
+	    -e inject=fcntl:signal=STOP:when=1 "$LEASERUN" "${@:2}" >"$1.out"
+	wait_until 20 grep -q 'stopped by' "$1.trace"
+}
+
+@test "an init and a doctor at work are not disturbed by others" {
+	local first second pids
+
+	stopped_with .floor.lock init --raise-token 60
+	first=$!
+	run_tool 69 init --raise-token 50
+	assert_contains "$stderr" "another init is at work in '$PWD/state'; try"
+	stopped_with .doctor.lock doctor
+	second=$!
+	run_tool 0 doctor
+	assert_contains "$stdout" "lock: not tried: another doctor is at work"
+	assert_contains "$stdout" "sync: "
+	mapfile -t -d ' ' pids < <(cat "/proc/$first/task/$first/children" \
+	    "/proc/$second/task/$second/children")
+	kill -CONT "${pids[@]}"
+	assert_ends 0 "$first"
+	assert_ends 0 "$second"
+	file_has .floor.lock.out "no token up to 60 is granted"
+	file_has .doctor.lock.out "lock: works"
+}
+
+@test "doctor: locks that are granted and do not hold" {
+	status=0
+	ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 strace -qq -o trace \
+	    -P "$PWD/state/.doctor.lock" -e trace=fcntl \
+	    -e inject=fcntl:retval=0:when=1 "$LEASERUN" doctor >out || status=$?
+	cat out
+	assert_equal "$status" 78
+	grep -q '^bad  *lock: was taken, but nobody sees it; choose a local' out
 }
 
 @test "a link to nothing is told as that, by init as well" {
@@ -916,6 +998,8 @@ rebooted() {
 	run_tool 0 run job true
 	: >"state/$(printf 'x\033]0;pwn\007\033[31mred').lock"
 	: >"state/$(printf 'bad\xff').lock"
+	# No name is so long.
+	: >"state/$(printf 'a%.0s' {1..242}).lock"
 	run_tool 0 status
 	assert_lacks "$stdout" $'\033'
 	assert_lacks "$stdout" $'\007'
