@@ -257,6 +257,20 @@ hold() {
 	exec 6>&-
 }
 
+@test "without standard input and /dev/null nothing is run: 70" {
+	status=0
+	unshare --mount sh -c 'mount -t tmpfs none /dev && exec "$@" <&-' sh \
+	    "$LEASERUN" run job touch ran 2>err || status=$?
+	assert_equal "$status" 70
+	file_has err "cannot open /dev/null in place of a missing"
+	[ ! -e ran ]
+}
+
+@test "what would control a terminal is not in a message" {
+	run_tool 78 status -b $'file:/x\033[1m\302\23331m\177' job
+	assert_contains "$stderr" "'/x?[1m??31m?'"
+}
+
 @test "a limit of the file size is an error and no signal" {
 	limited() {
 		(ulimit -c 0 && ulimit -f 0 && exec timeout -s KILL 20 \
