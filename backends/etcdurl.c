@@ -311,7 +311,7 @@ read_file(const struct leaserun_host *host, const char *path, char *out,
 	else if ((n = read(fd, out, size)) <= 0)
 		wrong = n == 0 ? "it is empty" : strerror(errno);
 	else if ((size_t)n == size && memchr(out, '\n', size) == NULL)
-		wrong = "its first line has more than 255 bytes";
+		wrong = "its first line is too long";
 	if (fd != -1)
 		close(fd);
 	if (wrong == NULL) {

@@ -183,6 +183,12 @@ dir_fail(const struct filedir *dir, int error)
 	const struct leaserun_host *host = dir->host;
 	struct stat st;
 
+	/* Nothing that init could make. */
+	if (error == ENOENT && lstat(dir->path, &st) == 0) {
+		host->error(host, "'%s' is a link that points nowhere; make "
+		    "the directory that it points to, or remove it", dir->path);
+		return LEASERUN_MISCONFIGURED;
+	}
 	if (error == ENOENT && !dir->is_default) {
 		host->error(host, "cannot open directory '%s': %s; run "
 		    "'leaserun init --backend file:%s'", dir->path,

@@ -209,8 +209,8 @@ check_record(const struct filereport *report, int dirfd, const char *file,
 
 	if (filedir_peek(report->dir, dirfd, file, &fd) != LEASERUN_OK ||
 	    fileinfo_read(fd, &info) == -1)
-		filesay(report, LEASERUN_BAD, "record", "cannot read '%s'",
-		    file);
+		filesay(report, LEASERUN_BAD, "record", "cannot read '%s'; "
+		    "'leaserun status' with its name tells why", file);
 	else if (info.record.state == RECORD_HALF)
 		filesay(report, LEASERUN_WARN, "record", "'%s' is half "
 		    "damaged; the next grant repairs it", file);
@@ -219,7 +219,7 @@ check_record(const struct filereport *report, int dirfd, const char *file,
 		    "it away, then run init with --raise-token", file);
 	else if (info.record.state == RECORD_FOREIGN)
 		filesay(report, LEASERUN_BAD, "record", "'%s' was written by a "
-		    "newer version", file);
+		    "newer version of leaserun; use that version", file);
 	else
 		(*good)++;
 	if (fd != -1)

@@ -59,10 +59,19 @@ complain(const struct metrics *m, const char *what, int error, char *text,
 	    m->run->metrics, strerror(error),
 	    error == ENOENT || error == ENOTDIR ? "; make the directory first" :
 	    error == EACCES || error == EPERM ? "; give the user that runs the "
-	    "job the right to write in its directory, or name another file" :
+	    "job the right to write in its directory and to read it, or name "
+	    "another file" :
 	    "");
 	errno = error;
 	return -1;
+}
+
+static void
+full(const struct metrics *m, char *text, size_t size)
+{
+	snprintf(text, size, "cannot write metrics: no more jobs fit into "
+	    "'%.300s'; name another file for some of them", m->run->metrics);
+	errno = EOVERFLOW;
 }
 
 static int
@@ -155,8 +164,11 @@ load(const struct metrics *m, struct prom_set *set, char *error, size_t size)
 	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode) ||
 	    st.st_size > SIZE_MAX_READ) {
 		close(fd);
-		return complain(m, "not a file of metrics:", EFBIG, error,
-		    size);
+		snprintf(error, size, "cannot write metrics: '%.300s' is too "
+		    "large for a file of metrics, and is left alone; move it "
+		    "away", m->run->metrics);
+		errno = EFBIG;
+		return -1;
 	}
 	text = read_text(fd, (size_t)st.st_size);
 	close(fd);
@@ -189,9 +201,14 @@ store(const struct metrics *m, const struct prom_set *set)
 	if (fd == -1)
 		return -1;
 	if (fchmod(fd, 0644) == 0 && (f = fdopen(fd, "w")) != NULL &&
-	    prom_write(set, f) && rename(path, m->run->metrics) == 0) {
-		fclose(f);
-		return 0;
+	    prom_write(set, f)) {
+		/* One that could not be read again would be the last. */
+		if (ftell(f) > SIZE_MAX_READ)
+			errno = EOVERFLOW;
+		else if (rename(path, m->run->metrics) == 0) {
+			fclose(f);
+			return 0;
+		}
 	}
 	error = errno;
 	if (f != NULL)
@@ -231,12 +248,15 @@ flush(struct metrics *m, char *error, size_t size)
 		goto out;
 	job = prom_job(&set, m->run->name, m->backend);
 	if (job == NULL) {
-		complain(m, "too many jobs in", ENOMEM, error, size);
+		full(m, error, size);
 		goto out;
 	}
 	merge(m, job);
 	if (store(m, &set) == -1) {
-		complain(m, "cannot replace", errno, error, size);
+		if (errno == EOVERFLOW)
+			full(m, error, size);
+		else
+			complain(m, "cannot replace", errno, error, size);
 		goto out;
 	}
 	memset(m->pending, 0, sizeof(m->pending));

@@ -204,7 +204,8 @@ plugin_open(struct plugin *p, const struct leaserun_target *target,
 	p->host.random = random_below;
 	if (get_scheme(target->url, scheme, sizeof(scheme)) == -1) {
 		snprintf(p->error, sizeof(p->error),
-		    "the backend URL has no scheme such as file:");
+		    "the backend URL begins with no scheme, or with one that "
+		    "is too long; write one such as file:");
 		return LEASERUN_MISCONFIGURED;
 	}
 	if (plugin_is_built_in(target->url))

@@ -131,6 +131,8 @@ hold() {
 	    'etcd:/h?password=x'; do
 		run_tool 78 run -b "$url" job true
 		assert_contains "$stderr" "shows in ps"
+		run_tool 78 status -b "$url" job
+		assert_contains "$stderr" "shows in ps"
 	done
 }
 
@@ -253,6 +255,20 @@ hold() {
 	# That of the command is its own.
 	quiet 141 run other -- sh -c 'echo >&2; echo >&2'
 	exec 6>&-
+}
+
+@test "without standard input and /dev/null nothing is run: 70" {
+	status=0
+	unshare --mount sh -c 'mount -t tmpfs none /dev && exec "$@" <&-' sh \
+	    "$LEASERUN" run job touch ran 2>err || status=$?
+	assert_equal "$status" 70
+	file_has err "cannot open /dev/null in place of a missing"
+	[ ! -e ran ]
+}
+
+@test "what would control a terminal is not in a message" {
+	run_tool 78 status -b $'file:/x\033[1m\302\23331m\177' job
+	assert_contains "$stderr" "'/x?[1m??31m?'"
 }
 
 @test "a limit of the file size is an error and no signal" {
@@ -427,6 +443,11 @@ hold() {
 	assert_contains "$stderr" "empty"
 	run_tool 78 run --module-dir "$PWD/modules" -b ../empty:x job true ||
 	    run_tool 64 run -b ../empty:x job true
+	cp "$MODULES/elsewhere.so" modules
+	run_tool 78 run --module-dir "$PWD/modules" -b elsewhere:x job true
+	assert_contains "$stderr" "elsewhere.so' is not a backend of leaserun"
+	run_tool 78 run -b "$(printf 'a%.0s' {1..99}):x" job true
+	assert_contains "$stderr" "too long; write one such as file:"
 }
 
 @test "a password in the URL is never shown again" {
@@ -572,6 +593,8 @@ hold() {
 	chmod 666 leaserun.conf
 	run_tool 78 run job -- touch started
 	assert_contains "$stderr" "chmod"
+	LEASERUN_CONFIG=/proc/self/mem run_tool 78 run job -- touch started
+	assert_contains "$stderr" "mem: cannot be read: Input/output error"
 	rm leaserun.conf
 	run_tool 78 run job -- touch started
 	[ ! -e started ]
@@ -735,6 +758,28 @@ $long  held +$label +$! .* $(cat token) +- +-\$"
 	run_tool 0 status a1 b
 	run_tool 78 status a1 c
 	assert_contains "$stderr" "$PWD/state"
+}
+
+# called NAME ARG...: on a host of that name; see $output.
+called() {
+	run unshare --uts sh -c 'printf "%s\n" "$1" >/proc/sys/kernel/hostname
+	    shift; exec "$@"' sh "$1" "$LEASERUN" "${@:2}"
+	[ "$status" -eq 0 ]
+}
+
+@test "a host without a name, or with a hostile one" {
+	local show=("$LEASERUN" status job)
+
+	called $'a\033 b%c' run --once one --events e job "${show[@]}"
+	assert_matches "$output" 'job +held +a\? b%c +[0-9]'
+	assert_equal "$(jq -r '.label, .host' e | sort -u)" 'a? b%c'
+	called 'a b%c' run --once two job "${show[@]}"
+	assert_matches "$output" 'job +held +a b%c +[0-9]'
+	called '' run --once three job "${show[@]}"
+	assert_matches "$output" 'job +held +localhost +[0-9]'
+	run_tool 0 status --once --json job
+	assert_equal "$(jq -rs '.[] | map(.label + "@" + .host) | join(" ")' \
+	    stdout)" 'localhost@- a b%c@a b%c a? b%c@?'
 }
 
 @test "check tells the holder's token from others" {

@@ -68,6 +68,63 @@ setup() {
 	[ ! -e ran ]
 }
 
+# told TEXT ARG...: 78 with that text and nothing else.
+told() {
+	run_tool 78 run "${@:2}" job touch ran
+	assert_contains "$stderr" "$1"
+	[ ! -e ran ]
+}
+
+@test "which endpoint, and what is wrong with it" {
+	use etcd://127.0.0.1:1
+	told "bracket is open at endpoint 2" -b 'etcd://h,[::1'
+	told "follows the bracket at endpoint 1" -b 'etcd://[::1]h'
+	told "no port at endpoint 2" -o endpoints=h:1,h:
+	told "too many endpoints at endpoint 17" \
+	    -b "etcd://$(seq -f 'h%g,' 1 16 | tr -d '\n')h"
+	told "other characters as %XX" -b "etcd://$(printf 'u%.0s' {1..999}):p@h"
+}
+
+@test "what is wrong with the file of a password" {
+	local file
+
+	use etcd://127.0.0.1:1
+	echo s3cret >password
+	chmod 600 password
+	told "give -o user=" -o password-file=password
+	mkdir -m 700 dir
+	install -m 600 /dev/null empty
+	install -m 600 <(printf '%04000d\n' 0) long
+	install -m 600 <(printf 's3cret\xff\n') binary
+	for file in "nowhere: No such file" "dir: it is not a regular file" \
+	    "empty: it is empty" "long: its first line is too long" \
+	    "/proc/self/mem: Input/output error"; do
+		told "password from '${file%%: *}': ${file#*: }" \
+		    -o user=x -o "password-file=${file%%: *}"
+	done
+	told "not UTF-8" -o user=x -o password-file=binary
+	assert_lacks "$stderr" s3cret
+	# What follows the first line does not count, however long it is.
+	printf '%04000d\n' 0 >>password
+	run_tool 69 run -o user=x -o password-file=password \
+	    --connect-timeout 200ms job true
+}
+
+@test "doctor: a user for an etcd without users, and an alarm of corruption" {
+	etcd_start
+	use "$ETCD"
+	install -m 600 <(echo s3cret) password
+	run_tool 0 doctor -o user=x -o password-file=password
+	assert_matches "$stdout" "warning +auth: user 'x' is given, but auth"
+	curl -s "http://127.0.0.1:$etcd_port/v3/maintenance/alarm" \
+	    -d '{"action": "ACTIVATE", "memberID": "1", "alarm": "CORRUPT"}' \
+	    >answer
+	run_tool 69 doctor
+	assert_contains "$stderr" "corrupt cluster"
+	assert_matches "$stdout" "bad +alarm: CORRUPT: the members differ"
+	assert_contains "$stdout" "replace the member that is wrong"
+}
+
 @test "several endpoints, in the URL or as an option" {
 	etcd_start
 	use "etcd://127.0.0.1:1,127.0.0.1:$etcd_port,127.0.0.1:2/test"

@@ -348,6 +348,9 @@ some_wait() {
 	run_tool 0 doctor
 	assert_contains "$stdout" "3 members, any 1 may fail"
 	assert_equal "$(grep -c ', follower,' <<<"$stdout")" 2
+	run_tool 0 doctor -b etcd://10.77.0.1:2379/test
+	assert_matches "$stdout" \
+	    "note +cluster: 3 members, 1 in the URL; name all of them"
 	kill -KILL "${member[${followers[0]}]}"
 	wait_until 10 is_gone "${member[${followers[0]}]}"
 	run_tool 0 doctor

@@ -492,6 +492,29 @@ got() {
 	refused 78 "newer leaserun" --token 60 data
 }
 
+@test "a bad sector, and a file system without locks: nothing is run" {
+	local call expected
+
+	run_tool 0 fence --token 50 data true
+	for call in pread64:error=EIO fcntl:error=ENOLCK; do
+		status=0 expected=69
+		ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 strace -qq -o trace \
+		    -P "$PWD/data.fence" -e "trace=${call%:*}" -e inject="$call" \
+		    "$LEASERUN" fence --token 60 data touch started 2>err ||
+		    status=$?
+		cat err
+		case $call in
+		p*) file_has err "Input/output error; look for disk errors" ;;
+		*)
+			file_has err "choose a local file system that keeps"
+			expected=78
+			;;
+		esac
+		assert_equal "$status" "$expected"
+	done
+	[ ! -e started ]
+}
+
 # crc32c FILE: as four escaped bytes, the lowest first.
 crc32c() {
 	local -i sum=0xffffffff byte bit

@@ -318,6 +318,34 @@ unrecorded() {
 	assert_equal "$(runs three)" 1
 }
 
+@test "a long file that cannot be shortened is kept as it is" {
+	seed 66000 -o keep=1s
+	chmod 640 state/job.once
+	mkdir state/job.once-new
+	wait_until 20 older_than 1 seed
+	run_tool 0 run -vv --once two -o keep=1s job true
+	assert_contains "$stderr" "cannot shorten 'job.once'"
+	assert_equal "$(keys | head -n 1)" two
+	[ "$(stat -c %s state/job.once)" -gt 66000 ]
+}
+
+@test "what stands there already is not recorded twice" {
+	once key
+	mv state/job.once saved
+	run_tool 0 run --once key job -- mv saved state/job.once
+	assert_equal "$(keys)" key
+}
+
+@test "a period of less than whole seconds is told with its milliseconds" {
+	run_tool 0 run --once-per 1500ms job true
+	assert_matches "$(keys)" '^1s500ms@[0-9T:-]*\.(000|500)Z$'
+}
+
+@test "what is done, of a directory that is not there" {
+	run_tool 78 status --once -b "file:$PWD/none" job
+	assert_contains "$stderr" "run 'leaserun init --backend file:$PWD/none'"
+}
+
 @test "a small file keeps what is older" {
 	once one -o keep=1s
 	touch begun

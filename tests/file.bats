@@ -13,7 +13,7 @@ teardown() {
 	local mount
 
 	test_teardown
-	for mount in full ro net; do
+	for mount in full/over full ro net; do
 		! mountpoint -q "$mount" || umount -l "$mount"
 	done
 	[ "$(cat /proc/sys/fs/protected_regular)" = "$protected" ] ||
@@ -46,12 +46,21 @@ open_folder() {
 	cp "$LEASERUN" "$open/leaserun"
 }
 
-# as_nobody ARG...: leaserun as another user without any configuration.
+# as_nobody ARG...: leaserun as another user without any configuration.  VARIABLE=
+# VALUE words before it replace HOME.
 as_nobody() {
+	local -a environ=("HOME=$open/home")
+
 	status=0
+	[[ $1 != *=* ]] || environ=()
+	while [[ $1 == *=* ]]; do
+		environ+=("$1")
+		shift
+	done
 	setpriv --reuid=65534 --regid=65534 --clear-groups env -i \
-	    "PATH=$PATH" "HOME=$open/home" "TEST_MARK=$TEST_MARK" \
-	    "$open/leaserun" "$@" 2>err || status=$?
+	    "PATH=$PATH" "TEST_MARK=$TEST_MARK" "${environ[@]}" \
+	    "$open/leaserun" "$@" >out 2>err || status=$?
+	cat out
 	cat err
 }
 
@@ -366,6 +375,84 @@ switches() {
 	[ "$(cat new)" -gt "$((floor + 2))" ]
 }
 
+# newer FILE: begins with what every version knows, of version 255.
+newer() {
+	printf 'leaserun\xff\0\0\0\xf9\x41\x2c\xb3' |
+	    dd of="$1" conv=notrunc status=none
+}
+
+@test "a record of a newer version is told as that by every command" {
+	local command
+
+	token
+	newer state/job.token
+	for command in "run job -- touch started" "status job" "check --token 1 job" \
+	    "revoke job" "revoke --force job"; do
+		# shellcheck disable=SC2086
+		run_tool 78 $command
+		assert_contains "$stderr" "job.token' was written by a newer"
+		assert_contains "$stderr" "use that version"
+	done
+	[ ! -e started ]
+	run_tool 0 status
+	assert_matches "$stdout" "job +unreadable"
+	run_tool 78 doctor
+	assert_contains "$stdout" "newer version of leaserun; use that version"
+	assert_contains "$stdout" "records: 0 of 1 in order"
+}
+
+@test "a floor of a newer version is left alone" {
+	local command
+
+	run_tool 0 init --raise-token 50
+	newer state/.floor
+	cp state/.floor before
+	for command in "run job -- touch started" "init --raise-token 60" \
+	    "init --print" doctor; do
+		# shellcheck disable=SC2086
+		run_tool 78 $command
+		assert_contains "$stderr" ".floor' was written by a newer"
+	done
+	cmp state/.floor before
+	[ ! -e started ]
+}
+
+@test "doctor tells what is wrong with a record, and what is to be done" {
+	token
+	run_tool 0 init --raise-token 50
+	printf noise | dd of=state/job.token bs=1 seek=40 conv=notrunc \
+	    status=none
+	run_tool 0 doctor
+	assert_matches "$stdout" "warning +record: 'job.token' is half damaged"
+	assert_contains "$stdout" "floor: no token up to 50 is granted"
+	token
+	run_tool 0 doctor
+	assert_contains "$stdout" "records: 1 of 1 in order"
+	printf broken >state/job.token
+	run_tool 78 doctor
+	assert_matches "$stdout" "bad +record: 'job.token' is damaged; move it"
+	rm state/job.token
+	mkdir state/job.token
+	run_tool 78 doctor
+	assert_matches "$stdout" "bad +record: cannot read 'job.token'; "
+	run_tool 78 status job
+	assert_contains "$stderr" "job.token' is not a regular file; move it"
+}
+
+@test "the highest token there is: no floor above it, and no grant after it" {
+	local last=9223372036854775806
+
+	run_tool 78 init --raise-token 9223372036854775807
+	assert_contains "$stderr" "give a lower number"
+	run_tool 0 init --raise-token "$last"
+	run_tool 0 init --print --raise-token "$last"
+	assert_contains "$stdout" "the floor is $last already"
+	assert_equal "$(token)" 9223372036854775807
+	run_tool 78 run job -- touch started
+	assert_contains "$stderr" "used up its tokens; choose another name"
+	[ ! -e started ]
+}
+
 # doctor_of DIR TEXT: its verdicts have that.
 doctor_of() {
 	run_tool 0 doctor -b "file:$1"
@@ -387,6 +474,12 @@ doctor_of() {
 	rm -r "$memory"
 	[ "$status" -eq 0 ]
 	doctor_of "$PWD/state" "lock: works"
+	mkdir full
+	mount -t tmpfs none full
+	mkdir full/{lower,upper,work,over}
+	mount -t overlay -o lowerdir=full/lower,upperdir=full/upper \
+	    -o workdir=full/work none full/over
+	doctor_of "$PWD/full/over" "end with the container"
 }
 
 @test "an empty or lost record starts above what was" {
@@ -422,9 +515,14 @@ doctor_of() {
 	export LEASERUN_BACKEND=file:$PWD/full
 	first=$(token)
 	cat /dev/zero >full/filler 2>/dev/null || :
-	run_tool 69 run new -- touch started
+	run_tool 69 run --connect-timeout 500ms new -- touch started
 	assert_contains "$stderr" "No space left"
 	[ ! -e started ]
+	run_tool 69 init --raise-token 50
+	assert_contains "$stderr" ".floor': No space left on device; free some"
+	run_tool 69 doctor
+	assert_contains "$stdout" "new names will not fit"
+	assert_contains "$stderr" ".doctor': No space left on device; free some"
 	rm full/filler
 	[ "$(token)" -gt "$first" ]
 }
@@ -469,6 +567,8 @@ doctor_of() {
 	chmod 777 state
 	run_tool 78 run job true
 	assert_contains "$stderr" "chmod"
+	run_tool 78 revoke job
+	assert_contains "$stderr" "anyone could replace the locks; run chmod o-w"
 	chmod 700 state
 	chown nobody state
 	run_tool 78 run job true || run_tool 77 run job true
@@ -489,6 +589,75 @@ doctor_of() {
 	[ ! -e "$open/started" ]
 }
 
+@test "revoke --force of who cannot be seen says who can see it" {
+	open_folder
+	mkdir -m 2770 "$open/state"
+	chgrp 65534 "$open/state"
+	chmod g+s "$open/state"
+	LEASERUN_BACKEND=file:$open/state hold job
+	as_nobody revoke --force -b "file:$open/state" job
+	assert_equal "$status" 78
+	assert_contains "$(cat err)" "cannot be seen from here; look for them"
+	touch over
+	assert_ends 0 "$holder"
+}
+
+@test "revoke --force names ten of those that hold it, and no more" {
+	bg "$LEASERUN" run job -- sh -c 'for i in 1 2 3 4 5 6 7 8 9; do
+	    sleep 1000 & done; echo >up; wait'
+	wait_until 20 test -s up
+	run_tool 78 revoke --force job
+	assert_matches "$stderr" "held by ([0-9]+, ){9}[0-9]+ and more; end these"
+}
+
+@test "revoke does not write where somebody else could" {
+	hold job
+	chmod o+r state/job.token
+	run_tool 78 revoke job
+	assert_contains "$stderr" "run chmod o-rw '$PWD/state/job.token'"
+	chmod o-r state/job.token
+	touch over
+	assert_ends 0 "$holder"
+}
+
+@test "revoke --token spares the --min-hold of another grant" {
+	run_tool 0 run --min-hold 1h job true
+	run_tool 75 revoke --force --token 1 job
+	assert_contains "$stderr" "not 1; nothing was done"
+	run_tool 75 run job true
+}
+
+@test "a bad sector: no grant, and where to look" {
+	local command
+
+	token
+	for command in "run --connect-timeout 200ms job -- touch started" \
+	    "status --connect-timeout 200ms job"; do
+		status=0
+		# shellcheck disable=SC2086
+		ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 strace -qq -o trace \
+		    -P "$PWD/state/job.token" -e trace=pread64 \
+		    -e inject=pread64:error=EIO "$LEASERUN" $command 2>err ||
+		    status=$?
+		cat err
+		assert_equal "$status" 69
+		file_has err "job.token': Input/output error; look for disk"
+	done
+	[ ! -e started ]
+}
+
+@test "a file system without locks is told as that" {
+	status=0
+	ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 strace -qq -o trace \
+	    -P "$PWD/state/job.lock" -e trace=fcntl \
+	    -e inject=fcntl:error=ENOLCK "$LEASERUN" run \
+	    --connect-timeout 200ms job -- touch started 2>err || status=$?
+	cat err
+	assert_equal "$status" 69
+	file_has err "choose a local file system that keeps locks"
+	[ ! -e started ]
+}
+
 @test "a relative or foreign path is refused" {
 	for url in file:state file://host/dir file:./state; do
 		LEASERUN_BACKEND=$url run_tool 78 run job true
@@ -496,6 +665,116 @@ doctor_of() {
 	done
 	run_tool 78 run -o nonsense=1 job true
 	assert_contains "$stderr" "nonsense"
+}
+
+@test "init makes one directory, and tells why it cannot" {
+	run_tool 78 init -b "file:$PWD/no/state"
+	assert_contains "$stderr" "make its parent first"
+	[ ! -e no ]
+	: >file
+	run_tool 78 init -b "file:$PWD/file"
+	assert_contains "$stderr" "cannot open directory '$PWD/file': Not a dir"
+	open_folder
+	as_nobody init -b "file:$open/state"
+	assert_equal "$status" 77
+	assert_contains "$(cat err)" "make directory '$open/state': Permission"
+	# Its parent cannot be synced, which is no reason.
+	mkdir -m 300 "$open/blind"
+	chown nobody "$open/blind"
+	as_nobody init -b "file:$open/blind/state"
+	assert_equal "$status" 0
+	assert_contains "$(cat out)" "made '$open/blind/state' with mode 0700"
+	mkdir state/.floor
+	run_tool 78 init --raise-token 50
+	assert_contains "$stderr" ".floor' is not a regular file; move it away"
+	mkdir state/.doctor
+	run_tool 78 doctor
+	assert_contains "$stderr" ".doctor' is not a regular file; move it away"
+	rm state/.floor.lock state/.doctor.lock
+	mkdir state/.floor.lock state/.doctor.lock
+	run_tool 78 init --raise-token 50
+	assert_contains "$stderr" ".floor.lock' is not a regular file"
+	run_tool 78 doctor
+	assert_contains "$stderr" ".doctor.lock' is not a regular file"
+}
+
+# stopped_with FILE ARG...: leaserun is stopped once it has locked it, $!.
+stopped_with() {
+	ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 bg strace -qq -o "$1.trace" \
+	    -P "$PWD/state/$1" -e trace=fcntl \
+	    -e inject=fcntl:signal=STOP:when=1 "$LEASERUN" "${@:2}" >"$1.out"
+	wait_until 20 grep -q 'stopped by' "$1.trace"
+}
+
+@test "an init and a doctor at work are not disturbed by others" {
+	local first second pids
+
+	stopped_with .floor.lock init --raise-token 60
+	first=$!
+	run_tool 69 init --raise-token 50
+	assert_contains "$stderr" "another init is at work in '$PWD/state'; try"
+	stopped_with .doctor.lock doctor
+	second=$!
+	run_tool 0 doctor
+	assert_contains "$stdout" "lock: not tried: another doctor is at work"
+	assert_contains "$stdout" "sync: "
+	mapfile -t -d ' ' pids < <(cat "/proc/$first/task/$first/children" \
+	    "/proc/$second/task/$second/children")
+	kill -CONT "${pids[@]}"
+	assert_ends 0 "$first"
+	assert_ends 0 "$second"
+	file_has .floor.lock.out "no token up to 60 is granted"
+	file_has .doctor.lock.out "lock: works"
+}
+
+@test "doctor: locks that are granted and do not hold" {
+	status=0
+	ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 strace -qq -o trace \
+	    -P "$PWD/state/.doctor.lock" -e trace=fcntl \
+	    -e inject=fcntl:retval=0:when=1 "$LEASERUN" doctor >out || status=$?
+	cat out
+	assert_equal "$status" 78
+	grep -q '^bad  *lock: was taken, but nobody sees it; choose a local' out
+}
+
+@test "a link to nothing is told as that, by init as well" {
+	local command
+
+	ln -s nowhere link
+	for command in "run job true" init doctor; do
+		# shellcheck disable=SC2086
+		LEASERUN_BACKEND=file:$PWD/link run_tool 78 $command
+		assert_contains "$stderr" \
+		    "'$PWD/link' is a link that points nowhere"
+	done
+}
+
+@test "a directory by a link that somebody else has made is refused" {
+	ln -s state link
+	LEASERUN_BACKEND=file:$PWD/link run_tool 0 run job true
+	chown -h nobody link
+	LEASERUN_BACKEND=file:$PWD/link run_tool 78 run job true
+	assert_contains "$stderr" "link made by uid $(id -u nobody); name the"
+}
+
+@test "a path that is too long for the files in it is refused" {
+	run_tool 78 run -b "file:/$(printf '%04000d' 0)" job true
+	assert_contains "$stderr" "too long; choose a shorter one"
+}
+
+@test "where the state directory is: XDG_STATE_HOME, HOME, the user's own" {
+	open_folder
+	as_nobody HOME=/ "XDG_STATE_HOME=$open/xdg" doctor
+	assert_equal "$status" 0
+	assert_contains "$(cat out)" "'$open/xdg/leaserun' is not there yet"
+	as_nobody "HOME=$open/home" XDG_STATE_HOME=relative doctor
+	assert_contains "$(cat out)" "'$open/home/.local/state/leaserun' is not"
+	as_nobody NO=home doctor
+	assert_contains "$(cat out)" \
+	    "'$(getent passwd nobody | cut -d: -f6)/.local/state/leaserun'"
+	as_nobody HOME=relative run job true
+	assert_equal "$status" 78
+	assert_contains "$(cat err)" "set HOME or give file:/path"
 }
 
 @test "without a backend the state directory of the user is made" {
@@ -684,6 +963,10 @@ rebooted() {
 	assert_contains "$stderr" "allow-network-fs"
 	[ ! -e started ]
 	run_tool 0 run -o allow-network-fs=yes job true
+	run_tool 0 doctor -o allow-network-fs=yes
+	assert_contains "$stdout" "fuse: locks may not hold for other hosts"
+	run_tool 78 run -o allow-network-fs=perhaps job true
+	assert_contains "$stderr" "is 'yes' or 'no', not 'perhaps'"
 }
 
 @test "a resize of the terminal does not end a wait" {
@@ -715,6 +998,8 @@ rebooted() {
 	run_tool 0 run job true
 	: >"state/$(printf 'x\033]0;pwn\007\033[31mred').lock"
 	: >"state/$(printf 'bad\xff').lock"
+	# No name is so long.
+	: >"state/$(printf 'a%.0s' {1..242}).lock"
 	run_tool 0 status
 	assert_lacks "$stdout" $'\033'
 	assert_lacks "$stdout" $'\007'

@@ -643,6 +643,18 @@ waits_for_row() {
 	works
 }
 
+@test "hosts, ports and addresses that do not belong together: 78" {
+	local url=postgres://a,b/db
+
+	run_tool 78 run -b "$url?port=1,2,3" job touch ran
+	assert_contains "$stderr" "3 port numbers to 2 hosts"
+	run_tool 78 run -b "$url?hostaddr=127.0.0.1" job touch ran
+	assert_contains "$stderr" "2 host names to 1 hostaddr"
+	run_tool 78 run -b "postgres://$(seq -s, 17)/db" job touch ran
+	assert_contains "$stderr" "names 17 hosts; at most 16 are tried"
+	[ ! -e ran ]
+}
+
 @test "the advice names the store, without its password" {
 	local url=postgres://postgres@127.0.0.1:$PGPORT/$db
 

@@ -512,7 +512,17 @@ writer() {
 		file_has err "the right to write"
 		[ ! -e "$open/state/started" ]
 	done
+	# With that right, and not the one to read what is there.
+	chmod 777 "$open/dir"
+	install -m 600 /dev/null "$open/dir/m.prom"
+	setpriv --reuid=65534 --regid=65534 --clear-groups \
+	    env -i TEST_MARK="$TEST_MARK" PATH="$PATH" HOME="$open" \
+	    "$open/leaserun" run -b "file:$open" --metrics "$open/dir/m.prom" \
+	    job true 2>err || status=$?
+	cat err
 	rm -r "$open"
+	file_has err "cannot read '$open/dir/m.prom': Permission denied; give"
+	file_has err "and to read it, or name another file"
 }
 
 @test "a read-only file system does not keep a job from running" {
@@ -609,9 +619,57 @@ writer() {
 	cp m.prom old
 	tell 0 job true
 	cmp m.prom old
+	for line in 'held{name="a",backend="b",c="d",e="f"} 1' \
+	    'held{name="a",backend="b"} 1e999' 'held{name="a"} 1' \
+	    'renewals_total{name="a",backend="b"} -1' 'held 1'; do
+		echo "leaserun_$line" >m.prom
+		cp m.prom old
+		tell 0 job true
+		assert_contains "$stderr" "(line 1), and is left alone"
+		cmp m.prom old
+	done
+	# Of a newer version, perhaps; it is not kept.
+	echo 'leaserun_runs_total{name="a",backend="b",unheard="of"} 1' >m.prom
+	tell 0 job true
+	assert_lacks "$(cat m.prom)" unheard
 	: >m.prom
 	tell 0 job true
 	assert_value runs_total 1 'outcome="success"'
+}
+
+@test "metrics: a file that is too large, or full of jobs, is left alone" {
+	tell 0 job true
+	cp m.prom good
+	truncate -s $((9 << 20)) m.prom
+	tell 7 job sh -c 'exit 7'
+	assert_contains "$stderr" "'m.prom' is too large for a file of metrics"
+	assert_equal "$(stat -c %s m.prom)" $((9 << 20))
+	# One sample of each is enough.
+	seq -f 'leaserun_ttl_seconds{name="job%g",backend="x"} 1' 4096 >m.prom
+	cp m.prom old
+	tell 7 job sh -c 'exit 7'
+	assert_contains "$stderr" "no more jobs fit into 'm.prom'; name another"
+	cmp m.prom old
+	# And one that is too large once all is written that belongs to them.
+	sed -i 1d m.prom
+	cp m.prom old
+	tell 7 job sh -c 'exit 7'
+	assert_contains "$stderr" "no more jobs fit into 'm.prom'; name another"
+	cmp m.prom old
+	[ ! -e m.prom.tmp ]
+	head -n 100 old >m.prom
+	tell 0 job true
+	grep 'runs_total{name="job",.*outcome="success"} 1$' m.prom
+}
+
+@test "a path that is too long with what is put behind it is refused" {
+	local path
+
+	path=$(printf './%.0s' {1..2045})m
+	run_tool 0 run --events "$path" job true
+	run_tool 78 run --metrics "$path" job touch started
+	assert_contains "$stderr" "File name too long"
+	[ ! -e started ]
 }
 
 @test "a password appears in no event and no metric" {
