@@ -73,3 +73,13 @@ compare() {
 	compare kill 2 1 -- flock lock JOB
 	[ "$(figure calls 1)" -gt 0 ]
 }
+
+@test "a hand-over is one only when the next command has started" {
+	compare pass 2 1 -- flock lock JOB
+	[ "$(figure calls 1)" -gt 0 ]
+	run "$builddir/tests/bench/compare" pass 2 1 -- \
+	    sh -c 'case $1 in */hold.*) exec flock lock "$1"; esac
+	    exec flock lock true' sh JOB
+	assert_equal "$status" 1
+	assert_contains "$output" "not all who wait"
+}

@@ -8,8 +8,8 @@
  * that it runs under its lease.  WHAT is
  *	run	it, from its start to its end; N is 1
  *	skip	the same, while the command itself holds the lease
- *	pass	from the end of a holder until the last of N that waited has
- *		had the lease, for each
+ *	pass	from the end of a holder until the command of the last of N that
+ *		waited has started, for each
  *	kill	the same, of a holder that is killed with all that it has
  *		started
  *	hold	N seconds of a holder, for each second, without the job
@@ -42,6 +42,8 @@
 #define QUIET_MS	300
 #define QUIET_PART	0.002
 #define PASS		"/bin/true"
+/* What a waiter runs: it says that it has started. */
+#define STARTED		"/bin/echo"
 
 enum figure { WALL, CPU, WAKEUPS, MEMORY, CALLS, WIRE, FIGURES };
 
@@ -131,9 +133,12 @@ execute(const struct command *command, const char *job)
 	err(127, "cannot run '%s'", argv[0]);
 }
 
-/* With a trace, it is in it from its first call. */
+/*
+ * With a trace, it is in it from its first call.  What it prints goes to out,
+ * unless that is -1.
+ */
 static pid_t
-start(const struct command *command, const char *job,
+start(const struct command *command, const char *job, int out,
     const struct trace *trace)
 {
 	int gate[2];
@@ -146,6 +151,8 @@ start(const struct command *command, const char *job,
 		close(gate[1]);
 		if (trace != NULL && read(gate[0], &c, 1) == -1)
 			err(127, "cannot wait for the tracer");
+		if (out != -1 && dup2(out, STDOUT_FILENO) == -1)
+			err(127, "cannot hand on a pipe");
 		execute(command, job);
 	}
 	if (trace != NULL && trace_start(pid) == -1)
@@ -204,7 +211,7 @@ hold(struct command *command, struct trace *trace)
 	command->end = open(command->fifo, O_RDWR | O_CLOEXEC);
 	if (command->end == -1)
 		err(1, "cannot open '%s'", command->fifo);
-	command->holder = start(command, command->script, trace);
+	command->holder = start(command, command->script, -1, trace);
 	until_held(command->holder, trace);
 }
 
@@ -242,7 +249,7 @@ measure_run(struct bench *bench, struct command *command, struct trace *trace)
 	pid_t pid;
 
 	(void)bench;
-	pid = start(command, PASS, trace);
+	pid = start(command, PASS, -1, trace);
 	if (trace != NULL) {
 		trace->of = pid;
 		trace_go_on(pid, trace);
@@ -257,6 +264,19 @@ measure_run(struct bench *bench, struct command *command, struct trace *trace)
 	add_sample(command, CPU, cpu_ms(&ru));
 }
 
+/* Until so many have started, each of which prints a character. */
+static void
+until_started(int pipe, int n)
+{
+	char said[N_MAX];
+	ssize_t got;
+
+	for (; n > 0; n -= (int)got) {
+		if ((got = read(pipe, said, (size_t)n)) <= 0)
+			errx(1, "not all who wait have had the lease");
+	}
+}
+
 /* From the end of the holder; the processor time is that of those who wait. */
 static void
 pass_on(struct bench *bench, struct command *command, bool by_kill,
@@ -264,14 +284,18 @@ pass_on(struct bench *bench, struct command *command, bool by_kill,
 {
 	static pid_t pids[N_MAX];
 	int i;
+	int out[2];
 	struct trace ignored = { .calls = 0 };
 	double begun, cpu = 0;
 	struct family f;
 	struct rusage ru;
 
+	if (pipe2(out, O_CLOEXEC) == -1)
+		err(1, "cannot make a pipe");
 	hold(command, trace == NULL ? NULL : &ignored);
 	for (i = 0; i < bench->n; i++)
-		pids[i] = start(command, PASS, trace);
+		pids[i] = start(command, STARTED, out[1], trace);
+	close(out[1]);
 	until_quiet(getpid(), trace == NULL ? NULL : &ignored);
 	if (trace != NULL) {
 		family_look(getpid(), FAMILY_MEMORY, &f);
@@ -286,16 +310,18 @@ pass_on(struct bench *bench, struct command *command, bool by_kill,
 		reap(trace);
 		add_traced(command, trace, bench->n);
 	} else {
+		until_started(out[0], bench->n);
+		add_sample(command, WALL, (now_ms() - begun) / bench->n);
 		for (i = 0; i < bench->n; i++) {
 			if (wait4(pids[i], NULL, 0, &ru) != -1)
 				cpu += cpu_ms(&ru);
 		}
-		add_sample(command, WALL, (now_ms() - begun) / bench->n);
 		add_sample(command, CPU, cpu / bench->n);
 	}
 	if (by_kill)
 		close(command->end);
 	reap(trace);
+	close(out[0]);
 }
 
 static void
