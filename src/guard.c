@@ -20,7 +20,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "guard.h"
@@ -64,10 +63,8 @@ static void
 tell(struct guard *g, enum link_type type, int number, uint32_t reason,
     pid_t pid, uid_t uid)
 {
-	struct link_msg msg = {
-		.type = type, .number = number, .reason = reason,
-		.pid = pid, .uid = uid,
-	};
+	struct link_msg msg = { .type = type, .number = number,
+	    .reason = reason, .pid = pid, .uid = uid };
 
 	/* A keeper that does not read loses it; what matters is on the page. */
 	if (g->link != -1)
@@ -107,7 +104,6 @@ term_at(const struct guard *g, int64_t now)
 static bool
 reap(struct guard *g)
 {
-	siginfo_t si;
 	int status;
 	pid_t pid;
 
@@ -120,16 +116,24 @@ reap(struct guard *g)
 		atomic_store(&g->page->status, status);
 		atomic_store(&g->page->has_status, 1);
 	}
-	if (pid == -1 && errno == ECHILD)
-		return true;
-	si.si_pid = 0;
-	if (g->command != 0 && !g->job->own_group &&
-	    waitid(P_PID, (id_t)g->command, &si, WSTOPPED | WNOHANG) == 0 &&
-	    si.si_pid == g->command && g->job->keeper_group != 0) {
+	return pid == -1 && errno == ECHILD;
+}
+
+/* The keeper stops with the command; who else continues that means both. */
+static void
+check_stop(struct guard *g)
+{
+	siginfo_t si = { .si_pid = 0 };
+
+	if (g->command == 0 || g->job->own_group || g->job->keeper_group == 0 ||
+	    waitid(P_PID, (id_t)g->command, &si, WSTOPPED | WCONTINUED |
+	    WNOHANG) == -1 || si.si_pid == 0)
+		return;
+	if (si.si_code != CLD_CONTINUED) {
 		g->told_stop = true;
 		tell(g, LINK_STOPPED, si.si_status, 0, g->command, 0);
-	}
-	return false;
+	} else if (g->told_stop && g->state == RUNNING)
+		kill(getppid(), SIGCONT);
 }
 
 /*
@@ -247,8 +251,7 @@ check_deadline(struct guard *g)
 		if (now >= g->retry_at)
 			kill_spell(g);
 		break;
-	case WAITING:
-	case DONE:
+	default:	/* nothing is due */
 		break;
 	}
 }
@@ -303,6 +306,7 @@ check_children(struct guard *g)
 	if (g->state == WAITING || g->state == DONE)
 		return;
 	empty = reap(g);
+	check_stop(g);
 	if (g->is_reaped && !was_reaped)
 		check_exec(g);		/* before its end is told */
 	if (g->state == DONE)
@@ -469,15 +473,12 @@ guard_run(int link, struct deadline_page *page, const struct guard_job *job)
 		.exec_fd = -1, .hold_fd = -1, .max_run_at = TIME_NEVER,
 		.kill_time = TIME_NEVER, .retry_at = TIME_NEVER,
 	};
-	sigset_t chld;
 
 	/* With a terminal the command is to inherit the keeper's group. */
 	if (job->own_group)
 		setpgid(0, 0);
 	prctl(PR_SET_NAME, "leaserun-guard", 0, 0, 0);
-	sigemptyset(&chld);
-	sigaddset(&chld, SIGCHLD);
-	g.child_fd = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
+	g.child_fd = tree_open_children();
 	g.timer = timer_open();
 	if (tree_init() == -1 || g.child_fd == -1 || g.timer == -1)
 		return 1;

@@ -4,6 +4,7 @@
  */
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -364,6 +365,16 @@ tree_init(void)
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == -1)
 		return -1;
 	return proc_init();
+}
+
+int
+tree_open_children(void)
+{
+	sigset_t chld;
+
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	return signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 /* Between fork and exec: only calls that are safe there. */

@@ -739,6 +739,23 @@ setting_is() {
 	prompt 8
 }
 
+@test "whoever continues the command by its number continues the keeper" {
+	shell
+	type_line '"$L" run "$N" -- "$J" -x 8 log'
+	ready
+	kill -STOP "$job"
+	prompt 147
+	is_stopped "$keeper"
+	kill -CONT "$job"
+	wait_until 20 is_running "$job"
+	wait_until 20 is_running "$keeper"
+	finish
+	type_line wait
+	prompt 0
+	run "$LEASERUN" status "$N"
+	assert_contains "$output" "exit 8 "
+}
+
 @test "bash as the command has job control and gives the terminal back" {
 	shell
 	type_line '"$L" run "$N" -- bash --norc --noprofile --noediting -i'
