@@ -36,12 +36,15 @@ struct etcdgrip {
 	bool		is_granted;	/* the lease at etcd */
 	int64_t		ttl_ns;		/* of it */
 	int64_t		granted_ns;	/* first */
-	int64_t		sent_ns;	/* granted or kept alive last */
+	int64_t		sent_ns;	/* granted or kept alive last, */
+	unsigned int	endpoint;	/* by this one */
 	uint64_t	token;		/* 0: not yet */
 	int64_t		revision;	/* of the key; it makes the token */
 	int64_t		hold_ttl_s;	/* min-hold, 0: none */
 	int64_t		hold_until;
 	int64_t		queued;		/* revision of our place; 0: none */
+	int64_t		grants;		/* of the name before ours; 0: none */
+	struct leaserun_entry previous;	/* the last of them */
 };
 
 struct etcd {

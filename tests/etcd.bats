@@ -219,6 +219,23 @@ with_relay() {
 	    awk '/"Version"/ { print $3 }')" 9
 }
 
+@test "whom it took over is told, if its answer is lost, too" {
+	local how
+
+	with_relay
+	for how in swallow lose cut; do
+		ctl put /test/lease/job/last '{"layout": 1, "owner":
+		    "away:1", "label": "away"}' >/dev/null
+		order "$how-once $acquiring"
+		run_tool 0 run --connect-timeout 3s job true
+		assert_contains "$stderr" "took over from 'away'"
+		[ ! -e relay ]
+		order "$how-once $acquiring"
+		run_tool 0 run --connect-timeout 3s job true
+		assert_equal "$stderr" ""
+	done
+}
+
 @test "a release whose answer is lost is no loss" {
 	local how what
 
