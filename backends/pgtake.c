@@ -317,6 +317,7 @@ pgtake(void *self, const struct leaserun_request *r, int64_t deadline,
 	if (result != LEASERUN_OK)
 		return result;
 	stop_listening(p, deadline);
+	p->beat_ns = grant->sent_ns;
 	/* A short job ends on the connection that it began with. */
 	if (p->url.connection == PGURL_REOPEN)
 		pgconn_close(&p->conn);

@@ -19,8 +19,11 @@
 #define NS_PER_MS	INT64_C(1000000)
 #define NS_PER_S	INT64_C(1000000000)
 
-/* Heartbeats further apart than this do not keep a connection open. */
-#define FAR_NS		(10 * NS_PER_S)
+/*
+ * Heartbeats further apart than 10 s do not keep a connection open; the last
+ * of these is for one that comes late.
+ */
+#define FAR_NS		(11 * NS_PER_S)
 /* Who keeps a row locked is asked for no longer than this. */
 #define BLOCKER_NS	(500 * NS_PER_MS)
 /* For an abandon, after the wait for a request that is under way. */
@@ -211,10 +214,13 @@ postgres_look(struct postgres *p, const char *name, int64_t deadline,
 
 /* Between two heartbeats nothing is left open that the server could miss. */
 static void
-settle(struct postgres *p, int64_t ttl_ns)
+settle(struct postgres *p)
 {
+	bool is_far = p->conn.sent_ns - p->beat_ns > FAR_NS;
+
+	p->beat_ns = p->conn.sent_ns;
 	if (p->url.connection == PGURL_REOPEN ||
-	    (p->url.connection == PGURL_AUTO && ttl_ns / 3 > FAR_NS))
+	    (p->url.connection == PGURL_AUTO && is_far))
 		pgconn_close(&p->conn);
 }
 
@@ -308,7 +314,7 @@ pg_renew(void *self, const struct leaserun_lease *lease, int64_t deadline,
 		}
 	}
 	PQclear(res);
-	settle(p, lease->ttl_ns);
+	settle(p);
 	return result;
 }
 

@@ -16,6 +16,7 @@ struct postgres {
 	bool		 no_timeline;	/* we may not ask for it */
 	char		 blocked[LEASERUN_ERROR_SIZE];	/* by whom */
 	int64_t		 poll_ns;	/* of a waiter that cannot be told */
+	int64_t		 beat_ns;	/* granted or renewed last */
 };
 
 /* The most statements of pgsql.h in one go. */
