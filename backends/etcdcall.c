@@ -158,6 +158,10 @@ advise(const struct etcd *e, const char *text, enum etcdanswer what,
 	else if (what == ETCD_NO_SPACE)
 		snprintf(advice, size, " (NOSPACE); compact, defragment, then "
 		    "'etcdctl alarm disarm'");
+	else if (strstr(text, "corrupt cluster") != NULL)
+		snprintf(advice, size, " (CORRUPT); look at etcd's log, "
+		    "replace the member that is wrong, then 'etcdctl alarm "
+		    "disarm'");
 }
 
 static enum leaserun_result

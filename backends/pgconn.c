@@ -99,7 +99,9 @@ note_read_only(struct pgconn *c)
 	char text[LEASERUN_ERROR_SIZE];
 
 	snprintf(text, sizeof(text), "the server at '%.200s' is a standby or "
-	    "read-only, it grants no leases", PQhost(c->pg));
+	    "read-only, it grants no leases; %s", PQhost(c->pg),
+	    c->url->nhosts > 1 ? "no other one in the URL answers as a primary"
+	    : "name the primary in the URL, or all servers: HOST1,HOST2");
 	snprintf(c->state, sizeof(c->state), "25006");
 	pgdial_keep_text(c, text);
 }

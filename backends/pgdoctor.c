@@ -183,7 +183,7 @@ say_version(const struct report *r, const PGresult *res)
 }
 
 static enum leaserun_result
-check_server(const struct report *r, int64_t deadline)
+check_server(const struct report *r, int64_t deadline, bool *ok)
 {
 	enum leaserun_result result;
 	int64_t before, after;
@@ -191,8 +191,15 @@ check_server(const struct report *r, int64_t deadline)
 
 	/* Connected first, so that only the question takes time. */
 	result = query(r, "SELECT 1", NULL, deadline, &res);
+	if (result == LEASERUN_UNAVAILABLE &&
+	    strcmp(r->p->conn.state, "25006") == 0) {
+		say(r, LEASERUN_BAD, "server", "%s", r->p->conn.text);
+		*ok = false;
+		return LEASERUN_OK;
+	}
 	if (result != LEASERUN_OK)
 		return result;
+	*ok = true;
 	PQclear(res);
 	before = wall_ms();
 	result = query(r, server_sql, NULL, deadline, &res);
@@ -376,8 +383,11 @@ pgdoctor(void *self, int64_t deadline, leaserun_line_fn *fn, void *arg)
 {
 	const struct report r = { self, fn, arg };
 	enum leaserun_result result;
+	bool ok;
 
-	result = check_server(&r, deadline);
+	result = check_server(&r, deadline, &ok);
+	if (result == LEASERUN_OK && !ok)
+		return LEASERUN_OK;
 	if (result == LEASERUN_OK)
 		result = check_timeline(&r, deadline);
 	if (result == LEASERUN_OK)

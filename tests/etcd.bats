@@ -119,10 +119,14 @@ told() {
 	curl -s "http://127.0.0.1:$etcd_port/v3/maintenance/alarm" \
 	    -d '{"action": "ACTIVATE", "memberID": "1", "alarm": "CORRUPT"}' \
 	    >answer
-	run_tool 69 doctor
-	assert_contains "$stderr" "corrupt cluster"
+	run_tool 78 doctor
+	assert_equal "$stderr" ""
 	assert_matches "$stdout" "bad +alarm: CORRUPT: the members differ"
 	assert_contains "$stdout" "replace the member that is wrong"
+	assert_matches "$stdout" "note +rights: not tried"
+	run_tool 69 run --connect-timeout 500ms job touch ran
+	assert_contains "$stderr" "corrupt cluster (CORRUPT); look at etcd's"
+	[ ! -e ran ]
 }
 
 @test "several endpoints, in the URL or as an option" {

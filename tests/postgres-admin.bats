@@ -240,7 +240,8 @@ stop_walwriter() {
 	as "$role"
 	all_refuse 69 read-only
 	run_tool 69 init "${short[@]}" --raise-token 99
-	run_tool 69 doctor "${short[@]}"
+	run_tool 78 doctor "${short[@]}"
+	finding bad server "read-only, it grants no leases; name the primary"
 	admin "ALTER ROLE $role RESET ALL"
 	works
 }
