@@ -149,6 +149,29 @@ told() {
 	use etcd://[::1]:1/test
 	run_tool 69 run --connect-timeout 300ms job true
 	assert_contains "$stderr" "[::1]:1"
+	# With a zone.
+	use etcd://[fe80::1%25none]:1/test
+	run_tool 69 run --connect-timeout 300ms job true
+	assert_contains "$stderr" "'fe80::1%none': "
+	use etcds://[::1%251]:1/test
+	run_tool 69 run --connect-timeout 2s job true
+	assert_contains "$stderr" "connect to ::1 port 1"
+	for url in '[::1%]' '[::1%25]' '[::1%1]' '[%251]' '[::1%25a b]'; do
+		use "etcd://$url:1/test"
+		run_tool 78 run job true
+	done
+	etcd_start
+	etcd_stop
+	etcd_run "$etcd_dir" --listen-client-urls \
+	    "http://127.0.0.1:$etcd_port,http://[::1]:$etcd_port"
+	use "etcd://[::1%251]:$etcd_port/test"
+	run_tool 0 run job true
+	assert_equal "$output" ""
+	# Which is for nobody else.
+	relay_start "$etcd_port"
+	order "cut-once Host: [::1]:"
+	run_tool 0 run -o "proxy=http://127.0.0.1:$relay_port" job true
+	[ ! -e relay ]
 }
 
 @test "two prefixes are two stores" {
