@@ -88,6 +88,7 @@ result_of(int error)
 	case EBADF:
 	case EINVAL:
 	case EOPNOTSUPP:
+	case ENOLCK:
 	case EFBIG:
 		return LEASERUN_MISCONFIGURED;
 	default:
