@@ -91,8 +91,9 @@ void	etcdcall_rotate(struct etcd *);
 /* The HTTP part, made when it is first needed; NULL: no memory. */
 struct etcdhttp *etcdcall_http(struct etcd *);
 
-/* etcd's wall clock, as far as it is known. */
+/* etcd's wall clock, as far as it is known, and that of this host. */
 int64_t	etcdcall_clock_ms(const struct etcd *);
+int64_t	etcdcall_local_ms(void);
 
 /* An answer that cannot be understood: UNAVAILABLE, with a text. */
 enum leaserun_result etcdcall_nonsense(const struct etcd *, const char *what);

@@ -25,23 +25,15 @@
 
 /* --- The transaction --- */
 
-/* Text from outside that JSON may have. */
-static json_t *
-text(const char *s)
-{
-	json_t *json = json_string(s);
-
-	return json != NULL ? json : json_string("?");
-}
-
 static json_t *
 make_record(const struct etcd *e, const struct etcdwait *w)
 {
 	const struct leaserun_request *q = w->request;
 
 	return json_pack("{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o}",
-	    "layout", 1, "owner", text(q->owner), "label", text(q->label),
-	    "host", text(q->host), "pid", (json_int_t)q->pid, "acquired_ms",
+	    "layout", 1, "owner", etcdjson_outside(q->owner), "label",
+	    etcdjson_outside(q->label), "host", etcdjson_outside(q->host),
+	    "pid", (json_int_t)q->pid, "acquired_ms",
 	    (json_int_t)etcdcall_clock_ms(e), "ttl_ms",
 	    (json_int_t)(e->grip.ttl_ns / ETCD_NS_PER_MS), "hold_ms",
 	    (json_int_t)(e->grip.hold_ttl_s * 1000), "queued",

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "pgdoctor.h"
 #include "pgexplain.h"
@@ -99,15 +98,6 @@ number(const PGresult *res, int column)
 }
 
 /* --- The server --- */
-
-static int64_t
-wall_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / NS_PER_MS;
-}
 
 static void
 say_clock(const struct report *r, const PGresult *res, int64_t local_ms)
@@ -201,11 +191,11 @@ check_server(const struct report *r, int64_t deadline, bool *ok)
 		return result;
 	*ok = true;
 	PQclear(res);
-	before = wall_ms();
+	before = postgres_wall_ms();
 	result = query(r, server_sql, NULL, deadline, &res);
 	if (result != LEASERUN_OK)
 		return result;
-	after = wall_ms();
+	after = postgres_wall_ms();
 	say_version(r, res);
 	say_clock(r, res, before + (after - before) / 2);
 	say_durability(r, res);

@@ -38,6 +38,12 @@ enum leaserun_result postgres_give(struct postgres *,
 	    const struct pgstatement *, unsigned int n, int64_t deadline,
 	    PGresult *res[]);
 
+/* Of two times. */
+int64_t	postgres_earlier(int64_t a, int64_t b);
+
+/* This host's wall clock, to be compared with the server's. */
+int64_t	postgres_wall_ms(void);
+
 /* The row of a name; *found is false if there is none. */
 enum leaserun_result postgres_look(struct postgres *, const char *name,
 	    int64_t deadline, struct pgsql_row *, bool *found);
