@@ -38,9 +38,6 @@
 #include "etcdonce.h"
 #include "etcdtake.h"
 
-/* Between two keepalives when the first one is not believed. */
-#define DOUBT_NS	(50 * ETCD_NS_PER_MS)
-
 static void
 etcd_close(void *self)
 {
@@ -88,9 +85,8 @@ etcd_open(const struct leaserun_host *host,
 static bool
 is_ours(const struct etcdview *view, const struct leaserun_lease *lease)
 {
-	return etcdview_is_held_by(view, lease->owner) &&
-	    etcdview_token(view, &view->held) == lease->token &&
-	    view->held.lease == etcdlease_id(lease->owner);
+	return etcdlease_has(view, lease->owner) &&
+	    etcdview_token(view, &view->held) == lease->token;
 }
 
 /* The key is not ours any more; is_alive: our lease at etcd is there. */
@@ -136,29 +132,6 @@ note_renewal(struct etcd *e, const struct etcdview *view,
 	}
 }
 
-/*
- * The keepalive first, then the proof that the key is still ours: an old
- * leader that nobody follows any more answers the one, but not the other.
- * *ttl_s 0: no lease there.  Both together are what is confirmed, by *one.
- */
-static enum leaserun_result
-renew_once(struct etcd *e, const struct leaserun_lease *lease,
-    int64_t deadline, int64_t *ttl_s, struct etcdview *view, bool *one)
-{
-	enum leaserun_result result;
-	unsigned int endpoint;
-
-	memset(view, 0, sizeof(*view));
-	result = etcdlease_renew(e, etcdlease_id(lease->owner), deadline,
-	    ttl_s);
-	if (result != LEASERUN_OK)
-		return result;
-	endpoint = e->endpoint;
-	result = etcdview_look(e, view, lease->name, deadline);
-	*one = endpoint == e->endpoint;
-	return result;
-}
-
 static enum leaserun_result
 etcd_renew(void *self, const struct leaserun_lease *lease, int64_t deadline,
     struct leaserun_renewal *renewal)
@@ -167,25 +140,10 @@ etcd_renew(void *self, const struct leaserun_lease *lease, int64_t deadline,
 	enum leaserun_result result;
 	int64_t sent, ttl_s = 0;
 	struct etcdview view;
-	bool asked = false, one = false;
 
-	for (;;) {
-		sent = e->host->now();
-		result = renew_once(e, lease, deadline, &ttl_s, &view, &one);
-		if (result != LEASERUN_OK || asked || (ttl_s > 0 && one) ||
-		    !is_ours(&view, lease))
-			break;
-		/* The lease, or who answers for it, is in doubt: once more. */
-		asked = true;
-		etcdview_clear(&view);
-		result = e->host->wait(e->host, NULL, 0, sent + DOUBT_NS);
-		if (result != LEASERUN_OK)
-			return result;
-	}
-	if (result == LEASERUN_OK && is_ours(&view, lease) && !one)
-		result = etcdcall_nonsense(e, "not all of it is of one "
-		    "member");
-	else if (result == LEASERUN_OK && ttl_s > 0 && is_ours(&view, lease))
+	result = etcdlease_confirm(e, lease->name, lease->owner, deadline,
+	    &sent, &ttl_s, &view);
+	if (result == LEASERUN_OK && ttl_s > 0 && is_ours(&view, lease))
 		note_renewal(e, &view, lease, sent, ttl_s, renewal);
 	else if (result == LEASERUN_OK) {
 		renewal->loss = is_ours(&view, lease) ?

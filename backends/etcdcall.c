@@ -55,8 +55,8 @@ etcdcall_http(struct etcd *e)
 	return e->http;
 }
 
-static int64_t
-local_ms(void)
+int64_t
+etcdcall_local_ms(void)
 {
 	struct timespec ts;
 
@@ -72,7 +72,7 @@ int64_t
 etcdcall_clock_ms(const struct etcd *e)
 {
 	int64_t theirs = e->clock_ms + e->host->now() / ETCD_NS_PER_MS;
-	int64_t ours = local_ms();
+	int64_t ours = etcdcall_local_ms();
 
 	return !e->has_clock || (ours >= theirs && ours - theirs <= 1000) ?
 	    ours : theirs;
@@ -158,6 +158,10 @@ advise(const struct etcd *e, const char *text, enum etcdanswer what,
 	else if (what == ETCD_NO_SPACE)
 		snprintf(advice, size, " (NOSPACE); compact, defragment, then "
 		    "'etcdctl alarm disarm'");
+	else if (strstr(text, "corrupt cluster") != NULL)
+		snprintf(advice, size, " (CORRUPT); look at etcd's log, "
+		    "replace the member that is wrong, then 'etcdctl alarm "
+		    "disarm'");
 }
 
 static enum leaserun_result

@@ -36,12 +36,15 @@ struct etcdgrip {
 	bool		is_granted;	/* the lease at etcd */
 	int64_t		ttl_ns;		/* of it */
 	int64_t		granted_ns;	/* first */
-	int64_t		sent_ns;	/* granted or kept alive last */
+	int64_t		sent_ns;	/* granted or kept alive last, */
+	unsigned int	endpoint;	/* by this one */
 	uint64_t	token;		/* 0: not yet */
 	int64_t		revision;	/* of the key; it makes the token */
 	int64_t		hold_ttl_s;	/* min-hold, 0: none */
 	int64_t		hold_until;
 	int64_t		queued;		/* revision of our place; 0: none */
+	int64_t		grants;		/* of the name before ours; 0: none */
+	struct leaserun_entry previous;	/* the last of them */
 };
 
 struct etcd {
@@ -88,8 +91,9 @@ void	etcdcall_rotate(struct etcd *);
 /* The HTTP part, made when it is first needed; NULL: no memory. */
 struct etcdhttp *etcdcall_http(struct etcd *);
 
-/* etcd's wall clock, as far as it is known. */
+/* etcd's wall clock, as far as it is known, and that of this host. */
 int64_t	etcdcall_clock_ms(const struct etcd *);
+int64_t	etcdcall_local_ms(void);
 
 /* An answer that cannot be understood: UNAVAILABLE, with a text. */
 enum leaserun_result etcdcall_nonsense(const struct etcd *, const char *what);

@@ -153,7 +153,7 @@ enum leaserun_result
 etcdconn_dial(struct etcdconn *c, const char *server, int64_t deadline)
 {
 	const char *at = c->net->proxy != NULL ? c->net->proxy : server;
-	char name[256], *port, *host = name;
+	char name[256], *port, *host = name, *zone;
 
 	etcdconn_close(c);
 	c->server = server;
@@ -166,6 +166,9 @@ etcdconn_dial(struct etcdconn *c, const char *server, int64_t deadline)
 	if (name[0] == '[' && port[-2] == ']') {
 		port[-2] = '\0';
 		host++;
+		/* In a URL its '%' is written as one. */
+		if ((zone = strstr(host, "%25")) != NULL)
+			memmove(zone + 1, zone + 3, strlen(zone + 3) + 1);
 	}
 	if (resolve_is_literal(host))
 		return connect_address(c, host, port, deadline);

@@ -27,6 +27,7 @@ struct doctor {
 	unsigned int	alive;		/* endpoints that answered */
 	int64_t		lease_s;	/* the shortest lease that it grants */
 	bool		no_space;	/* it grants none */
+	bool		is_corrupt;	/* the same */
 };
 
 /* The share of one of n steps that are still to come. */
@@ -179,6 +180,7 @@ tell_alarm(struct doctor *d, const char *what)
 
 	if (no_space)
 		d->no_space = true;
+	d->is_corrupt = d->is_corrupt || strcmp(what, "CORRUPT") == 0;
 	etcdsay(&d->report, LEASERUN_BAD, "alarm", "%.40s: %s", what, no_space ?
 	    "no lease is granted, and no end recorded; compact, defragment, "
 	    "then 'etcdctl alarm disarm'" : "the members differ, or worse; "
@@ -343,9 +345,11 @@ etcddoctor(void *self, int64_t deadline, leaserun_line_fn *fn, void *arg)
 	}
 	if (result == LEASERUN_OK)
 		check_user(&d);
-	if (result == LEASERUN_OK && d.no_space) {
+	if ((result == LEASERUN_OK && (d.no_space || d.is_corrupt)) ||
+	    (result == LEASERUN_UNAVAILABLE && d.is_corrupt)) {
 		etcdsay(&d.report, LEASERUN_NOTE, "rights", "not tried, since "
-		    "etcd has no space");
+		    "etcd %s", d.is_corrupt ? "is stopped by the alarm" :
+		    "has no space");
 		return LEASERUN_OK;
 	}
 	if (result == LEASERUN_OK)

@@ -179,6 +179,14 @@ bad:
 }
 
 json_t *
+etcdjson_outside(const char *text)
+{
+	json_t *json = json_string(text);
+
+	return json != NULL ? json : json_string("?");
+}
+
+json_t *
 etcdjson_number(int64_t value)
 {
 	return json_sprintf("%" PRId64, value);

@@ -38,6 +38,9 @@ json_t	*etcdjson_bytes(const char *text);
  */
 char	*etcdjson_text(const json_t *object, const char *key);
 
+/* Text from outside, "?" where JSON may not have it. */
+json_t	*etcdjson_outside(const char *text);
+
 /* A decimal string, which is how 64 bits are written. */
 json_t	*etcdjson_number(int64_t value);
 

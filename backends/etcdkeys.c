@@ -109,6 +109,7 @@ read_kv(struct etcdview *view, struct etcdkv *kv, const json_t *json)
 
 	if (!etcdjson_int(json, "create_revision", &kv->created) ||
 	    !etcdjson_int(json, "mod_revision", &kv->modified) ||
+	    !etcdjson_int(json, "version", &kv->version) ||
 	    !etcdjson_int(json, "lease", &kv->lease) ||
 	    (text = etcdjson_text(json, "value")) == NULL)
 		return false;

@@ -26,6 +26,7 @@ struct etcdkv {
 	bool		there;
 	int64_t		created;	/* revisions */
 	int64_t		modified;
+	int64_t		version;	/* so many puts */
 	int64_t		lease;
 	json_t		*value;		/* an object, owned */
 };

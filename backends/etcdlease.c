@@ -12,6 +12,8 @@
 
 #define HEX_DIGITS	16
 #define TRIES		3
+/* Between two keepalives when the first one is not believed. */
+#define DOUBT_NS	(50 * ETCD_NS_PER_MS)
 
 /* From half of the 128 random bits that every owner ends in. */
 static int64_t
@@ -185,6 +187,63 @@ etcdlease_get(struct etcd *e, int64_t id, int64_t ask_s, int64_t deadline,
 	return etcdcall_nonsense(e, "a lease exists and does not");
 }
 
+/* --- The proof --- */
+
+bool
+etcdlease_has(const struct etcdview *view, const char *owner)
+{
+	return etcdview_is_held_by(view, owner) &&
+	    view->held.lease == etcdlease_id(owner);
+}
+
+/*
+ * The keepalive first, then the proof that the key is still ours: an old
+ * leader that nobody follows any more answers the one, but not the other.
+ * *ttl_s 0: no lease there.  Both together are what is confirmed, by *one.
+ */
+static enum leaserun_result
+confirm_once(struct etcd *e, const char *name, const char *owner,
+    int64_t deadline, int64_t *ttl_s, struct etcdview *view, bool *one)
+{
+	enum leaserun_result result;
+	unsigned int endpoint;
+
+	result = etcdlease_renew(e, etcdlease_id(owner), deadline, ttl_s);
+	if (result != LEASERUN_OK)
+		return result;
+	endpoint = e->endpoint;
+	result = etcdview_look(e, view, name, deadline);
+	*one = endpoint == e->endpoint;
+	return result;
+}
+
+enum leaserun_result
+etcdlease_confirm(struct etcd *e, const char *name, const char *owner,
+    int64_t deadline, int64_t *sent_ns, int64_t *ttl_s, struct etcdview *view)
+{
+	bool asked = false, one = false;
+	enum leaserun_result result;
+
+	memset(view, 0, sizeof(*view));
+	for (;;) {
+		*sent_ns = e->host->now();
+		result = confirm_once(e, name, owner, deadline, ttl_s, view,
+		    &one);
+		if (result != LEASERUN_OK || !etcdlease_has(view, owner) ||
+		    (*ttl_s > 0 && one))
+			return result;
+		if (asked)
+			return one ? LEASERUN_OK : etcdcall_nonsense(e,
+			    "not all of it is of one member");
+		/* The lease, or who answers for it, is in doubt: once more. */
+		asked = true;
+		etcdview_clear(view);
+		result = e->host->wait(e->host, NULL, 0, *sent_ns + DOUBT_NS);
+		if (result != LEASERUN_OK)
+			return result;
+	}
+}
+
 /* --- The one that we have --- */
 
 struct etcdgrip *
@@ -209,19 +268,19 @@ etcdgrip_use(struct etcd *e, const char *name, const char *owner)
 	return g;
 }
 
-static enum leaserun_result
-keep(struct etcd *e, struct etcdgrip *g, int64_t deadline)
+enum leaserun_result
+etcdgrip_keep(struct etcd *e, int64_t deadline)
 {
+	struct etcdgrip *g = &e->grip;
 	int64_t sent = e->host->now(), ttl_s;
 	enum leaserun_result result;
 
-	if (!g->is_granted || sent - g->sent_ns < g->ttl_ns / 3)
-		return LEASERUN_OK;
 	result = etcdlease_renew(e, etcdlease_id(g->owner), deadline, &ttl_s);
 	if (result != LEASERUN_OK)
 		return result;
 	g->is_granted = ttl_s > 0;
 	g->sent_ns = sent;
+	g->endpoint = e->endpoint;
 	g->ttl_ns = ttl_s * ETCD_NS_PER_S;
 	return LEASERUN_OK;
 }
@@ -231,10 +290,11 @@ etcdgrip_grant(struct etcd *e, int64_t ttl_ns, int64_t min_hold_ns,
     int64_t deadline)
 {
 	struct etcdgrip *g = &e->grip;
-	enum leaserun_result result;
+	enum leaserun_result result = LEASERUN_OK;
 	int64_t sent, ttl_s;
 
-	result = keep(e, g, deadline);
+	if (g->is_granted && e->host->now() - g->sent_ns >= g->ttl_ns / 3)
+		result = etcdgrip_keep(e, deadline);
 	if (result == LEASERUN_OK && !g->is_granted) {
 		result = etcdlease_get(e, etcdlease_id(g->owner),
 		    etcdlease_seconds(ttl_ns), deadline, &sent, &ttl_s);
@@ -242,6 +302,7 @@ etcdgrip_grant(struct etcd *e, int64_t ttl_ns, int64_t min_hold_ns,
 			return result;
 		g->is_granted = true;
 		g->granted_ns = g->sent_ns = sent;
+		g->endpoint = e->endpoint;
 		g->ttl_ns = ttl_s * ETCD_NS_PER_S;
 		g->queued = 0;
 	}

@@ -5,7 +5,7 @@
 #ifndef ETCDLEASE_H
 #define ETCDLEASE_H
 
-#include "etcdcall.h"
+#include "etcdkeys.h"
 
 /* What etcd takes for a lease, in seconds; in nanoseconds it has room. */
 #define ETCDLEASE_MAX_S	INT64_C(9000000000)
@@ -30,6 +30,17 @@ enum leaserun_result etcdlease_get(struct etcd *, int64_t id, int64_t ask_s,
 enum leaserun_result etcdlease_renew(struct etcd *, int64_t id,
 	    int64_t deadline, int64_t *ttl_s);
 
+/*
+ * Keeps the lease of an owner alive, from *sent_ns on, and then looks who has
+ * the name.  OK: both are of one member, or the name is not bound to that
+ * lease; *ttl_s as above.  The view is to be cleared whatever comes.
+ */
+enum leaserun_result etcdlease_confirm(struct etcd *, const char *name,
+	    const char *owner, int64_t deadline, int64_t *sent_ns,
+	    int64_t *ttl_s, struct etcdview *);
+/* The name is bound to the lease of that owner. */
+bool	etcdlease_has(const struct etcdview *, const char *owner);
+
 /* *left_ms rounded up, *granted_s; -1 and 0: there is no such lease. */
 enum leaserun_result etcdlease_left(struct etcd *, int64_t id,
 	    int64_t deadline, int64_t *left_ms, int64_t *granted_s);
@@ -47,6 +58,9 @@ struct etcdgrip *etcdgrip_use(struct etcd *, const char *name,
 /* That grip, if it is what we have; NULL: it is not. */
 struct etcdgrip *etcdgrip_find(struct etcd *, const char *name,
 	    const char *owner);
+
+/* Keeps its lease alive; is_granted: it still is there. */
+enum leaserun_result etcdgrip_keep(struct etcd *, int64_t deadline);
 
 /*
  * There is a lease for the grip, with two thirds of its time left; one more

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "etcdjson.h"
 #include "etcdlease.h"
@@ -104,15 +103,6 @@ etcdonce_is_done(const json_t *txn, size_t i)
 	return false;
 }
 
-static int64_t
-wall_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / ETCD_NS_PER_MS;
-}
-
 /*
  * A host whose clock is elsewhere would name another period.  Etcd tells whole
  * seconds, and at some moment since the request: it gets the benefit of both.
@@ -121,7 +111,7 @@ static enum leaserun_result
 check_clock(const struct etcd *e, int64_t sent, int64_t period_ns)
 {
 	int64_t took_ms = (e->host->now() - sent) / ETCD_NS_PER_MS;
-	int64_t ahead = wall_ms() - etcdcall_clock_ms(e);
+	int64_t ahead = etcdcall_local_ms() - etcdcall_clock_ms(e);
 	int64_t limit = period_ns / ETCD_NS_PER_MS / 10;
 
 	if (period_ns == 0 || !e->has_clock)
@@ -179,15 +169,6 @@ etcdonce_prepare(struct etcd *e, const struct etcdonce *o, int64_t *deadline)
 	return result;
 }
 
-/* Text from outside that JSON may have. */
-static json_t *
-text(const char *s)
-{
-	json_t *json = json_string(s);
-
-	return json != NULL ? json : json_string("?");
-}
-
 void
 etcdonce_add_record(const struct etcd *e, json_t *ops,
     const struct etcdonce *o)
@@ -197,9 +178,9 @@ etcdonce_add_record(const struct etcd *e, json_t *ops,
 	json_t *record;
 
 	record = json_pack("{s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:I}",
-	    "layout", 1, "owner", text(o->lease->owner), "label",
-	    text(o->label), "host", text(o->host), "token",
-	    etcdjson_number((int64_t)o->lease->token), "done_ms",
+	    "layout", 1, "owner", etcdjson_outside(o->lease->owner), "label",
+	    etcdjson_outside(o->label), "host", etcdjson_outside(o->host),
+	    "token", etcdjson_number((int64_t)o->lease->token), "done_ms",
 	    (json_int_t)etcdcall_clock_ms(e), "ran_ms",
 	    (json_int_t)(o->end->ran_ns / ETCD_NS_PER_MS), "period_ms",
 	    (json_int_t)(o->end->once_period_ns / ETCD_NS_PER_MS));

@@ -73,17 +73,21 @@ make_request(const struct etcdhttp *h, const char *server, const char *path,
     const char *body, const char *authorization)
 {
 	bool has_token = authorization != NULL && authorization[0] != '\0';
+	const char *host = server + strlen(ETCDCONN_SCHEME);
+	const char *zone = strchr(host, '%');
 	char *request;
 
 	if (asprintf(&request, "%s %s%s HTTP/1.1\r\n"
-	    "Host: %s\r\n"
+	    /* A zone means something to this host only. */
+	    "Host: %.*s%s\r\n"
 	    "Content-Type: application/json\r\n"
 	    /* A member without a leader says so instead of being silent. */
 	    "Grpc-Metadata-hasleader: true\r\n"
 	    "%s%s%s"
 	    "Content-Length: %zu\r\n\r\n%s", body == NULL ? "GET" : "POST",
 	    h->net.proxy != NULL ? server : "", path,
-	    server + strlen(ETCDCONN_SCHEME),
+	    (int)strcspn(host, "%"), host,
+	    zone == NULL ? "" : strchr(zone, ']'),
 	    has_token ? "Authorization: " : "",
 	    has_token ? authorization : "", has_token ? "\r\n" : "",
 	    body == NULL ? 0 : strlen(body), body == NULL ? "" : body) != -1)

@@ -25,23 +25,15 @@
 
 /* --- The transaction --- */
 
-/* Text from outside that JSON may have. */
-static json_t *
-text(const char *s)
-{
-	json_t *json = json_string(s);
-
-	return json != NULL ? json : json_string("?");
-}
-
 static json_t *
 make_record(const struct etcd *e, const struct etcdwait *w)
 {
 	const struct leaserun_request *q = w->request;
 
 	return json_pack("{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o}",
-	    "layout", 1, "owner", text(q->owner), "label", text(q->label),
-	    "host", text(q->host), "pid", (json_int_t)q->pid, "acquired_ms",
+	    "layout", 1, "owner", etcdjson_outside(q->owner), "label",
+	    etcdjson_outside(q->label), "host", etcdjson_outside(q->host),
+	    "pid", (json_int_t)q->pid, "acquired_ms",
 	    (json_int_t)etcdcall_clock_ms(e), "ttl_ms",
 	    (json_int_t)(e->grip.ttl_ns / ETCD_NS_PER_MS), "hold_ms",
 	    (json_int_t)(e->grip.hold_ttl_s * 1000), "queued",
@@ -166,6 +158,21 @@ note_grant(struct etcd *e, const struct etcdwait *w,
 	return LEASERUN_OK;
 }
 
+/*
+ * Whom our grant took over, if its own answer did not tell: whoever was seen
+ * last before it, if nobody was granted the name in between.
+ */
+static void
+fill_takeover(const struct etcdgrip *g, const struct etcdview *view,
+    struct leaserun_grant *grant)
+{
+	grant->took_over = g->grants > 0 &&
+	    view->last.version == g->grants + 1 &&
+	    strcmp(etcdkv_text(&view->done, "owner"), g->previous.owner) != 0;
+	if (grant->took_over)
+		grant->previous = g->previous;
+}
+
 /* The name is ours by an answer that was lost: is it still? */
 static enum leaserun_result
 find_own(struct etcd *e, struct etcdwait *w, int64_t deadline,
@@ -173,16 +180,14 @@ find_own(struct etcd *e, struct etcdwait *w, int64_t deadline,
 {
 	struct etcdgrip *g = &e->grip;
 	enum leaserun_result result;
-	int64_t sent = e->host->now(), ttl_s;
+	int64_t sent, ttl_s;
 
-	result = etcdlease_renew(e, etcdlease_id(g->owner), deadline, &ttl_s);
-	if (result != LEASERUN_OK)
-		return result;
 	etcdview_clear(w->view);
-	result = etcdview_look(e, w->view, g->name, deadline);
+	result = etcdlease_confirm(e, g->name, g->owner, deadline, &sent,
+	    &ttl_s, w->view);
 	if (result != LEASERUN_OK)
 		return result;
-	if (ttl_s == 0 || !etcdview_is_held_by(w->view, g->owner)) {
+	if (ttl_s == 0 || !etcdlease_has(w->view, g->owner)) {
 		g->is_granted = false;
 		e->host->error(e->host, "what was granted has just run out");
 		return LEASERUN_UNAVAILABLE;
@@ -191,11 +196,13 @@ find_own(struct etcd *e, struct etcdwait *w, int64_t deadline,
 		g->granted_ns = sent;
 	g->is_granted = true;
 	g->sent_ns = sent;
+	g->endpoint = e->endpoint;
 	g->ttl_ns = ttl_s * ETCD_NS_PER_S;
 	g->revision = w->view->held.created;
 	g->token = etcdview_token(w->view, &w->view->held);
 	g->hold_until = sent + w->request->min_hold_ns;
 	fill_grant(g, grant);
+	fill_takeover(g, w->view, grant);
 	return LEASERUN_OK;
 }
 
@@ -211,8 +218,12 @@ read_answer(struct etcd *e, struct etcdwait *w, const json_t *answer,
 		result = etcdview_check(e, w->view);
 	if (result != LEASERUN_OK)
 		return result;
-	if (json_is_true(json_object_get(answer, "succeeded")))
-		return note_grant(e, w, grant);
+	if (json_is_true(json_object_get(answer, "succeeded"))) {
+		result = note_grant(e, w, grant);
+		/* Until when it lasts another one has said. */
+		return result != LEASERUN_OK || e->grip.endpoint ==
+		    e->endpoint ? result : find_own(e, w, deadline, grant);
+	}
 	if (w->request->once_key != NULL && etcdonce_is_done(answer,
 	    asks_place(e, w) ? DENIAL_WAIT : DENIAL))
 		return LEASERUN_DONE;
@@ -222,6 +233,19 @@ read_answer(struct etcd *e, struct etcdwait *w, const json_t *answer,
 		etcdqueue_read(e, w, answer, 3);
 	w->is_denied = !etcdwait_is_blocked(w);
 	return LEASERUN_HELD;
+}
+
+/* Our own grant writes over it, and its answer may be lost. */
+static void
+note_previous(struct etcd *e, const struct etcdview *view)
+{
+	struct etcdgrip *g = &e->grip;
+
+	if (!view->last.there ||
+	    strcmp(etcdkv_text(&view->last, "owner"), g->owner) == 0)
+		return;
+	g->grants = view->last.version;
+	etcdlook_previous(view, &g->previous);
 }
 
 /* One try.  OK, HELD, or it cannot be told. */
@@ -237,6 +261,7 @@ try_once(struct etcd *e, struct etcdwait *w, int64_t deadline,
 	    w->request->min_hold_ns, deadline);
 	if (result != LEASERUN_OK)
 		return result;
+	note_previous(e, w->view);
 	request = etcdjson_txn(make_conditions(e, w), make_grant(e, w),
 	    make_denial(e, w));
 	result = etcdcall(e, "/v3/kv/txn", request, deadline, &answer, &what);

@@ -40,11 +40,22 @@ bad_endpoint(const struct leaserun_host *host, const struct etcdurl *u,
 	return bad(host, text);
 }
 
+/* "::1]", or with a zone: "fe80::1%25eth0]" (RFC 6874). */
+static bool
+is_address(const char *text, size_t len)
+{
+	size_t n = strspn(text, "0123456789abcdefABCDEF:.");
+
+	if (n > 0 && strncmp(text + n, "%25", 3) == 0 && text[n + 3] != ']')
+		n += 3 + strspn(text + n + 3, host_characters);
+	return n > 0 && n == len - 1;
+}
+
 static bool
 is_host(const char *text, size_t len)
 {
-	if (len > 2 && text[0] == '[' && text[len - 1] == ']')
-		return strspn(text + 1, "0123456789abcdefABCDEF:.") == len - 2;
+	if (len > 0 && text[0] == '[')
+		return is_address(text + 1, len - 1);
 	return len > 0 && strspn(text, host_characters) >= len;
 }
 

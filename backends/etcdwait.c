@@ -232,24 +232,6 @@ earlier(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* The lease that our place is bound to; *lost: it is gone. */
-static enum leaserun_result
-keep_place(struct etcd *e, int64_t deadline, bool *lost)
-{
-	struct etcdgrip *g = &e->grip;
-	int64_t sent = e->host->now(), ttl_s;
-	enum leaserun_result result;
-
-	result = etcdlease_renew(e, etcdlease_id(g->owner), deadline, &ttl_s);
-	if (result != LEASERUN_OK)
-		return result;
-	*lost = ttl_s == 0;
-	g->is_granted = ttl_s > 0;
-	g->sent_ns = sent;
-	g->ttl_ns = ttl_s * ETCD_NS_PER_S;
-	return LEASERUN_OK;
-}
-
 /* What the watch may not have told. */
 static enum leaserun_result
 poll_name(struct etcd *e, struct etcdwait *w, int64_t deadline)
@@ -281,8 +263,11 @@ do_chores(struct etcd *e, struct etcdwait *w, int64_t *poll, bool *again)
 	int64_t now = e->host->now(), limit = etcdwait_limit(e, w);
 	enum leaserun_result result = LEASERUN_OK;
 
-	if (now >= g->sent_ns + g->ttl_ns / 4)
-		result = keep_place(e, limit, again);
+	/* Our place is bound to it. */
+	if (now >= g->sent_ns + g->ttl_ns / 4) {
+		result = etcdgrip_keep(e, limit);
+		*again = result == LEASERUN_OK && !g->is_granted;
+	}
 	if (result == LEASERUN_OK && now >= *poll) {
 		*poll = poll_at(e);
 		result = poll_name(e, w, limit);

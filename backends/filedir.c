@@ -65,8 +65,8 @@ filedir_name(char buf[FILEDIR_FILE_SIZE], const char *name, const char *suffix)
 	return buf;
 }
 
-static bool
-is_trusted(uid_t uid)
+bool
+filedir_is_trusted(uid_t uid)
 {
 	return uid == 0 || uid == geteuid();
 }
@@ -88,6 +88,7 @@ result_of(int error)
 	case EBADF:
 	case EINVAL:
 	case EOPNOTSUPP:
+	case ENOLCK:
 	case EFBIG:
 		return LEASERUN_MISCONFIGURED;
 	default:
@@ -215,13 +216,13 @@ dir_check(const struct filedir *dir, int fd, const struct stat *link,
 	const char *fs;
 
 	/* A link of root's stays; one of others may point elsewhere by now. */
-	if (S_ISLNK(link->st_mode) ? !is_trusted(link->st_uid) :
+	if (S_ISLNK(link->st_mode) ? !filedir_is_trusted(link->st_uid) :
 	    link->st_dev != st->st_dev || link->st_ino != st->st_ino) {
 		host->error(host, "'%s' is a link made by uid %u; name the "
 		    "directory that it points to", dir->path, link->st_uid);
 		return LEASERUN_MISCONFIGURED;
 	}
-	if (!is_trusted(st->st_uid)) {
+	if (!filedir_is_trusted(st->st_uid)) {
 		host->error(host, "directory '%s' belongs to uid %u, who could "
 		    "replace the locks; run as that user or choose another "
 		    "directory", dir->path, st->st_uid);
@@ -288,9 +289,8 @@ filedir_open(const struct filedir *dir, enum filedir_use use, int *out)
 	return LEASERUN_OK;
 }
 
-/* A setgid directory that its group may write was made to be shared. */
-static bool
-is_shared(const struct stat *dir)
+bool
+filedir_is_shared(const struct stat *dir)
 {
 	return (dir->st_mode & (S_ISGID | S_IWGRP)) == (S_ISGID | S_IWGRP);
 }
@@ -299,8 +299,8 @@ is_shared(const struct stat *dir)
  * Without O_CREAT first: where protected_regular is on, the kernel refuses it
  * for an existing file of another user, even to root.
  */
-static int
-open_or_make(int dirfd, const char *file, bool make, bool shared)
+int
+filedir_open_file(int dirfd, const char *file, bool make, bool shared)
 {
 	const int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
 	mode_t mask;
@@ -358,8 +358,8 @@ file_check(const struct filedir *dir, const char *file,
 
 	if (!S_ISREG(st->st_mode))
 		return not_regular(dir, file);
-	if (!is_trusted(st->st_uid) &&
-	    !(is_shared(dirst) && st->st_gid == dirst->st_gid)) {
+	if (!filedir_is_trusted(st->st_uid) &&
+	    !(filedir_is_shared(dirst) && st->st_gid == dirst->st_gid)) {
 		host->error(host, "'%s/%s' belongs to uid %u, mode %04o; run "
 		    "as that user, or use a directory where only you and root "
 		    "can make files", dir->path, file, st->st_uid,
@@ -392,7 +392,7 @@ filedir_file(const struct filedir *dir, int dirfd, const char *file, bool make,
 	*out = -1;
 	if (fstat(dirfd, &dirst) == -1)
 		return filedir_fail(dir, "look at directory", NULL, errno);
-	fd = open_or_make(dirfd, file, make, is_shared(&dirst));
+	fd = filedir_open_file(dirfd, file, make, filedir_is_shared(&dirst));
 	if (fd == -1)
 		return errno == ENOENT && !make ? LEASERUN_OK :
 		    file_fail(dir, dirfd, file, errno);

@@ -6,6 +6,8 @@
 #ifndef FILEDIR_H
 #define FILEDIR_H
 
+#include <sys/stat.h>
+
 #include "leaserun-backend.h"
 
 /* NAME.once-new */
@@ -67,6 +69,19 @@ enum leaserun_result filedir_fail(const struct filedir *, const char *what,
  * are the caller's to free.  How many, or -1 with errno.
  */
 int	 filedir_names(int dirfd, bool (*wanted)(const char *), char ***names);
+
+/* Root, or who we are. */
+bool	 filedir_is_trusted(uid_t);
+
+/* A setgid directory that its group may write was made to be shared. */
+bool	 filedir_is_shared(const struct stat *dir);
+
+/*
+ * Opens a file for reading and writing, whatever it is; one that is missing is
+ * made, for the group, too, if it is shared.  -1 with errno.
+ */
+int	 filedir_open_file(int dirfd, const char *file, bool make,
+	    bool shared);
 
 /* "nfs" and the like, or NULL when locks are kept by this host alone. */
 const char *filedir_network(int fd);

@@ -105,8 +105,8 @@ get_number(const char *text, const char *key, int64_t max, int64_t *number)
 	return true;
 }
 
-static int64_t
-unix_ms(void)
+int64_t
+fileinfo_unix_ms(void)
 {
 	struct timespec ts;
 
@@ -213,7 +213,7 @@ fileinfo_grant(int fd, struct fileinfo *info, uint64_t token,
 	put(&text, "label", request->label);
 	put(&text, "host", request->host);
 	put_number(&text, "pid", request->pid);
-	put_number(&text, "acquired-ms", unix_ms());
+	put_number(&text, "acquired-ms", fileinfo_unix_ms());
 	put_number(&text, "acquired-ns", now);
 	put(&text, "boot", boot);
 	if (request->min_hold_ns > 0)
@@ -236,7 +236,8 @@ fileinfo_end(int fd, const struct fileinfo *info, uint64_t token,
 	if (ran || info->has_end) {
 		put_number(&text, "status",
 		    ran ? end->status : info->end_status);
-		put_number(&text, "ended-ms", ran ? unix_ms() : info->end_ms);
+		put_number(&text, "ended-ms",
+		    ran ? fileinfo_unix_ms() : info->end_ms);
 		put_number(&text, "ran-ms",
 		    ran ? end->ran_ns / NS_PER_MS : info->ran_ms);
 	}
@@ -283,7 +284,7 @@ age_ns(const struct fileinfo *info, int64_t now)
 	if (boot[0] != '\0' && strcmp(boot, info->boot) == 0 &&
 	    info->acquired_ns <= now)
 		return now - info->acquired_ns;
-	ms = unix_ms() - info->acquired_ms;
+	ms = fileinfo_unix_ms() - info->acquired_ms;
 	if (info->acquired_ms == 0 || ms > NUMBER_MAX / NS_PER_MS ||
 	    ms < -NUMBER_MAX / NS_PER_MS)
 		return INT64_MIN;
@@ -356,7 +357,7 @@ fileinfo_entry(const struct fileinfo *info, const char *name, bool busy,
 		entry->state = LEASERUN_HOLDING;
 		entry->pid = 0;
 		entry->expires_in_ms = left / NS_PER_MS;
-		entry->expires_ms = unix_ms() + entry->expires_in_ms;
+		entry->expires_ms = fileinfo_unix_ms() + entry->expires_in_ms;
 	}
 	entry->unclean = !busy && entry->token != 0 && !released;
 	if (busy ? released : entry->state == LEASERUN_FREE)

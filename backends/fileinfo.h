@@ -35,6 +35,9 @@ struct fileinfo {
 	bool		unheld;		/* its --min-hold is over */
 };
 
+/* This host's wall clock. */
+int64_t	 fileinfo_unix_ms(void);
+
 /* 0, or -1 with errno.  A descriptor of -1 reads like an empty file. */
 int	 fileinfo_read(int fd, struct fileinfo *);
 

@@ -164,18 +164,13 @@ file_refuses(void *self, const struct leaserun_request *request)
 }
 
 static bool
-has_suffix(const char *file, const char *suffix)
-{
-	size_t len = strlen(file), n = strlen(suffix);
-
-	return len > n && strcmp(file + len - n, suffix) == 0;
-}
-
-static bool
 is_lease_file(const char *file)
 {
-	return file[0] != '.' && strlen(file) < FILEDIR_FILE_SIZE &&
-	    (has_suffix(file, ".token") || has_suffix(file, ".lock"));
+	const char *dot = strrchr(file, '.');
+
+	return dot != NULL && file[0] != '.' &&
+	    strlen(file) < FILEDIR_FILE_SIZE &&
+	    (strcmp(dot, ".token") == 0 || strcmp(dot, ".lock") == 0);
 }
 
 /* One file of the directory; a lock file without a record is a name, too. */
@@ -194,7 +189,7 @@ list_file(const struct filedir *dir, int dirfd, const char *file,
 		return;
 	memcpy(name, file, len);
 	name[len] = '\0';
-	if (has_suffix(file, ".lock") && fstatat(dirfd,
+	if (strcmp(file + len, ".lock") == 0 && fstatat(dirfd,
 	    filedir_name(token, name, ".token"), &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return;
 	/* One that cannot be read must not hide the others. */

@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../src/record.h"
+#include "fileinfo.h"
 #include "fileonce.h"
 
 #define NS_PER_MS	INT64_C(1000000)
@@ -40,15 +40,6 @@ struct lines {
 	size_t		 size;
 	size_t		 whole;		/* up to the last whole line */
 };
-
-static int64_t
-wall_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / NS_PER_MS;
-}
 
 /* --- One line --- */
 
@@ -356,8 +347,8 @@ prune(const struct filedir *dir, int dirfd, const char *name, int64_t keep_ns)
 	if (open_lines(dir, dirfd, name, false, file, &fd, &lines) !=
 	    LEASERUN_OK || fd == -1)
 		return;
-	left = useful(dir, file, &lines, wall_ms() - keep_ns / NS_PER_MS,
-	    &first);
+	left = useful(dir, file, &lines,
+	    fileinfo_unix_ms() - keep_ns / NS_PER_MS, &first);
 	if (lines.whole >= PRUNE_SIZE && left <= lines.whole / 2 &&
 	    replace(dir, dirfd, name, file, lines.text + first, left) == -1)
 		dir->host->debug(dir->host, "cannot shorten '%s': %s", file,
@@ -369,7 +360,7 @@ prune(const struct filedir *dir, int dirfd, const char *name, int64_t keep_ns)
 static enum leaserun_result
 record(const struct filedir *dir, int dirfd, const struct fileonce *o)
 {
-	struct line line = { .done_ms = wall_ms(), .token = o->token,
+	struct line line = { .done_ms = fileinfo_unix_ms(), .token = o->token,
 	    .period_ms = o->end->once_period_ns / NS_PER_MS,
 	    .ran_ms = o->end->ran_ns / NS_PER_MS };
 	char file[FILEDIR_FILE_SIZE], text[LINE_SIZE];

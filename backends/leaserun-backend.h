@@ -378,7 +378,10 @@ struct leaserun_backend {
 	    const struct leaserun_revoke *, int64_t deadline_ns,
 	    struct leaserun_entry *entry);
 
-	/* Prepares the store; reports each step with fn.  Repeatable. */
+	/*
+	 * Prepares the store; reports each step with fn.  Repeatable.  What
+	 * makes sure of raise_token may go on for seconds after the deadline.
+	 */
 	enum leaserun_result (*init)(void *self, const struct leaserun_init *,
 	    int64_t deadline_ns, leaserun_line_fn *fn, void *arg);
 

@@ -25,7 +25,12 @@
 /* What comes then, and an error that it may have when it is committed. */
 #define THEN	2
 
+/* From here on it is our own limits that end a statement. */
+#define PART_LIMITED	2
 #define PART_READ_ONLY	5
+
+/* So often what a role's own limit ended is tried at once. */
+#define LIMITED_TRIES	20
 
 void
 pgconn_init(struct pgconn *c, const struct leaserun_host *host,
@@ -86,6 +91,7 @@ note_error(struct pgconn *c, const PGresult *res)
 		return;
 	snprintf(c->state, sizeof(c->state), "%s",
 	    state == NULL ? "XXXXX" : state);
+	c->is_early = c->part < PART_LIMITED && strcmp(c->state, "57014") == 0;
 	pgdial_keep_text(c, text == NULL ? PQresultErrorMessage(res) : text);
 }
 
@@ -99,7 +105,9 @@ note_read_only(struct pgconn *c)
 	char text[LEASERUN_ERROR_SIZE];
 
 	snprintf(text, sizeof(text), "the server at '%.200s' is a standby or "
-	    "read-only, it grants no leases", PQhost(c->pg));
+	    "read-only, it grants no leases; %s", PQhost(c->pg),
+	    c->url->nhosts > 1 ? "no other one in the URL answers as a primary"
+	    : "name the primary in the URL, or all servers: HOST1,HOST2");
 	snprintf(c->state, sizeof(c->state), "25006");
 	pgdial_keep_text(c, text);
 }
@@ -267,6 +275,7 @@ enum leaserun_result
 pgconn_say(struct pgconn *c, const char *sql, int64_t deadline)
 {
 	char state[PGCONN_STATE_SIZE], text[LEASERUN_ERROR_SIZE];
+	bool is_early = c->is_early;
 	enum leaserun_result result;
 
 	if (c->pg == NULL)
@@ -281,6 +290,7 @@ pgconn_say(struct pgconn *c, const char *sql, int64_t deadline)
 		result = broken(c, c->text);
 	memcpy(c->state, state, sizeof(state));
 	memcpy(c->text, text, sizeof(text));
+	c->is_early = is_early;
 	return result;
 }
 
@@ -288,7 +298,8 @@ pgconn_say(struct pgconn *c, const char *sql, int64_t deadline)
 static void
 roll_back(struct pgconn *c, int64_t deadline)
 {
-	if (pgconn_say(c, "ROLLBACK", earlier(deadline,
+	if (PQtransactionStatus(c->pg) != PQTRANS_IDLE &&
+	    pgconn_say(c, "ROLLBACK", earlier(deadline,
 	    c->host->now() + ROLLBACK_NS)) != LEASERUN_OK)
 		pgconn_close(c);
 }
@@ -403,10 +414,11 @@ pgconn_run(struct pgconn *c, const struct pgstatement *s, unsigned int n,
     int64_t deadline, PGresult *res[])
 {
 	enum leaserun_result result = LEASERUN_UNAVAILABLE;
-	unsigned int tries;
+	unsigned int tries, early = 0;
 
 	memset(res, 0, n * sizeof(*res));
 	for (tries = 0; tries <= c->url->nhosts; tries++) {
+		c->is_early = false;
 		if (c->pg != NULL && c->is_in_flight)
 			drain(c, deadline);
 		if (c->pg != NULL && is_over(c))
@@ -419,7 +431,10 @@ pgconn_run(struct pgconn *c, const struct pgstatement *s, unsigned int n,
 		if (result == LEASERUN_OK)
 			break;
 		clear(res, n);
-		if (!is_class(c, "25006"))
+		/* Nothing was done but BEGIN, if that. */
+		if (c->is_early && early++ < LIMITED_TRIES)
+			tries--;
+		else if (!is_class(c, "25006"))
 			break;
 	}
 	c->then = NULL;

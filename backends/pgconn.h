@@ -38,6 +38,7 @@ struct pgconn {
 	char		 denied_text[LEASERUN_ERROR_SIZE];
 	bool		 is_in_flight;	/* an answer is due that nobody wants */
 	bool		 is_unanswered;	/* what was sent last, in all */
+	bool		 is_early;	/* our limits were not yet set then */
 	bool		 is_listening;
 	bool		 is_pooled;	/* the server is not who answers */
 	bool		 is_in_doubt;	/* committed, but not everywhere */

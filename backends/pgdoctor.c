@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "pgdoctor.h"
 #include "pgexplain.h"
@@ -100,15 +99,6 @@ number(const PGresult *res, int column)
 
 /* --- The server --- */
 
-static int64_t
-wall_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / NS_PER_MS;
-}
-
 static void
 say_clock(const struct report *r, const PGresult *res, int64_t local_ms)
 {
@@ -183,7 +173,7 @@ say_version(const struct report *r, const PGresult *res)
 }
 
 static enum leaserun_result
-check_server(const struct report *r, int64_t deadline)
+check_server(const struct report *r, int64_t deadline, bool *ok)
 {
 	enum leaserun_result result;
 	int64_t before, after;
@@ -191,14 +181,21 @@ check_server(const struct report *r, int64_t deadline)
 
 	/* Connected first, so that only the question takes time. */
 	result = query(r, "SELECT 1", NULL, deadline, &res);
+	if (result == LEASERUN_UNAVAILABLE &&
+	    strcmp(r->p->conn.state, "25006") == 0) {
+		say(r, LEASERUN_BAD, "server", "%s", r->p->conn.text);
+		*ok = false;
+		return LEASERUN_OK;
+	}
 	if (result != LEASERUN_OK)
 		return result;
+	*ok = true;
 	PQclear(res);
-	before = wall_ms();
+	before = postgres_wall_ms();
 	result = query(r, server_sql, NULL, deadline, &res);
 	if (result != LEASERUN_OK)
 		return result;
-	after = wall_ms();
+	after = postgres_wall_ms();
 	say_version(r, res);
 	say_clock(r, res, before + (after - before) / 2);
 	say_durability(r, res);
@@ -376,8 +373,11 @@ pgdoctor(void *self, int64_t deadline, leaserun_line_fn *fn, void *arg)
 {
 	const struct report r = { self, fn, arg };
 	enum leaserun_result result;
+	bool ok;
 
-	result = check_server(&r, deadline);
+	result = check_server(&r, deadline, &ok);
+	if (result == LEASERUN_OK && !ok)
+		return LEASERUN_OK;
 	if (result == LEASERUN_OK)
 		result = check_timeline(&r, deadline);
 	if (result == LEASERUN_OK)

@@ -195,14 +195,14 @@ is_race(const struct postgres *p)
 	return false;
 }
 
-/* What was under way when the floor was raised is granted, or given up. */
+/*
+ * What was under way when the floor was raised is granted, or given up.  The
+ * server has answered, so how long one is tried that does not is no matter.
+ */
 static enum leaserun_result
-wait_for_grants(const struct postgres *p, int64_t deadline)
+wait_for_grants(const struct postgres *p)
 {
-	int64_t until = p->host->now() + RAISED_NS;
-
-	return p->host->wait(p->host, NULL, 0,
-	    until < deadline ? until : deadline);
+	return p->host->wait(p->host, NULL, 0, p->host->now() + RAISED_NS);
 }
 
 static void
@@ -291,7 +291,7 @@ init_once(struct postgres *p, const struct leaserun_init *init,
 		if (s.n > 0 || init->raise_token > 0)
 			result = change(p, &s, init->raise_token, deadline);
 		if (result == LEASERUN_OK && init->raise_token > 0)
-			result = wait_for_grants(p, deadline);
+			result = wait_for_grants(p);
 		if (result == LEASERUN_OK)
 			say(p, &layout, &s, init->raise_token, fn, arg);
 		else if (is_twice(p, &layout))

@@ -2,11 +2,9 @@
  * The records of --once in PostgreSQL.  Those that are too old are written over
  * by the next ones of their name, so nothing has to be deleted.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "pgonce.h"
 
@@ -54,22 +52,6 @@ static const char list_sql[] =
 
 enum { KEY, OWNER, LABEL, HOST, TOKEN, ENDED, RAN };
 
-static int64_t
-wall_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / NS_PER_MS;
-}
-
-static const char *
-number(char buf[24], int64_t n)
-{
-	snprintf(buf, 24, "%" PRId64, n);
-	return buf;
-}
-
 /*
  * A host whose clock is elsewhere would name another period.  The server looked
  * at its own between these two moments.
@@ -98,9 +80,9 @@ pgonce_look(struct postgres *p, const struct leaserun_request *r,
     int64_t deadline)
 {
 	int64_t period_ms = r->once_period_ns / NS_PER_MS, now, took;
-	char period[24];
+	char period[PGSQL_NUMBER_SIZE];
 	const char *const params[] = { r->name, r->once_key,
-	    number(period, period_ms) };
+	    pgsql_number(period, period_ms) };
 	const struct pgstatement s = { look_sql, params, 3 };
 	enum leaserun_result result;
 	PGresult *res;
@@ -108,7 +90,7 @@ pgonce_look(struct postgres *p, const struct leaserun_request *r,
 	result = postgres_run(p, &s, 1, deadline, &res);
 	if (result != LEASERUN_OK)
 		return result;
-	now = wall_ms();
+	now = postgres_wall_ms();
 	took = (p->host->now() - p->conn.sent_ns) / NS_PER_MS;
 	result = check_clock(p, pgsql_count(res, 0, 1), now - took, now,
 	    period_ms);
@@ -124,11 +106,11 @@ pgonce_record(struct pgonce *o, const struct leaserun_lease *lease,
 {
 	o->params[0] = lease->name;
 	o->params[1] = lease->owner;
-	o->params[2] = number(o->token, (int64_t)lease->token);
+	o->params[2] = pgsql_number(o->token, (int64_t)lease->token);
 	o->params[3] = end->once_key;
-	o->params[4] = number(o->period, end->once_period_ns / NS_PER_MS);
-	o->params[5] = number(o->ran, end->ran_ns / NS_PER_MS);
-	o->params[6] = number(o->keep, end->once_keep_ns / NS_PER_MS);
+	o->params[4] = pgsql_number(o->period, end->once_period_ns / NS_PER_MS);
+	o->params[5] = pgsql_number(o->ran, end->ran_ns / NS_PER_MS);
+	o->params[6] = pgsql_number(o->keep, end->once_keep_ns / NS_PER_MS);
 	return (struct pgstatement){ record_sql, o->params, PGONCE_PARAMS };
 }
 

@@ -19,7 +19,8 @@ enum leaserun_result pgonce_look(struct postgres *,
 
 struct pgonce {
 	const char	*params[PGONCE_PARAMS];
-	char		 token[24], period[24], ran[24], keep[24];
+	char		 token[PGSQL_NUMBER_SIZE], period[PGSQL_NUMBER_SIZE];
+	char		 ran[PGSQL_NUMBER_SIZE], keep[PGSQL_NUMBER_SIZE];
 };
 
 struct pgstatement pgonce_record(struct pgonce *,

@@ -282,6 +282,13 @@ pgsql_for(const char *sql, const char *table)
 #define COUNT_MAX	(INT64_MAX / 4)
 
 const char *
+pgsql_number(char buf[PGSQL_NUMBER_SIZE], int64_t n)
+{
+	snprintf(buf, PGSQL_NUMBER_SIZE, "%" PRId64, n);
+	return buf;
+}
+
+const char *
 pgsql_value(const PGresult *res, int n, int column)
 {
 	const char *value = PQgetvalue(res, n, column);

@@ -41,6 +41,10 @@ extern const char pgsql_tell[];		/* name: behind what frees it */
 extern const char pgsql_table_blocker[];	/* quoted table */
 extern const char pgsql_blocker[];	/* name */
 
+/* A number as one of them. */
+#define PGSQL_NUMBER_SIZE	24
+const char *pgsql_number(char buf[PGSQL_NUMBER_SIZE], int64_t n);
+
 /* A row of the table, as the server's clock saw it. */
 struct pgsql_row {
 	struct leaserun_entry entry;	/* as status shows it */

@@ -2,7 +2,6 @@
  * Takes a lease in the table, and waits for its holder to go: told by the
  * server where that is possible, else by looking.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,25 +19,10 @@
 #define RACE_NS		(10 * NS_PER_MS)
 #define RACES		20
 
-#define NUMBER_SIZE	24
-
-static int64_t
-earlier(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
 static int64_t
 jitter(const struct postgres *p, int64_t limit)
 {
 	return (int64_t)p->host->random((uint64_t)limit);
-}
-
-static const char *
-number(char buf[NUMBER_SIZE], int64_t n)
-{
-	snprintf(buf, NUMBER_SIZE, "%" PRId64, n);
-	return buf;
 }
 
 /* --- Taking --- */
@@ -46,7 +30,8 @@ number(char buf[NUMBER_SIZE], int64_t n)
 /* The parameters of a request, as text. */
 struct wanted {
 	const char	*params[7];
-	char		 ttl[NUMBER_SIZE], pid[NUMBER_SIZE], hold[NUMBER_SIZE];
+	char		 ttl[PGSQL_NUMBER_SIZE], pid[PGSQL_NUMBER_SIZE];
+	char		 hold[PGSQL_NUMBER_SIZE];
 	char		 label[3 * LEASERUN_LABEL_SIZE];
 	char		 host[3 * LEASERUN_HOST_SIZE];
 };
@@ -58,11 +43,11 @@ wanted_init(struct wanted *w, const struct leaserun_request *r)
 	pgsql_encode(r->host, w->host, sizeof(w->host));
 	w->params[0] = r->name;
 	w->params[1] = r->owner;
-	w->params[2] = number(w->ttl, r->ttl_ns / NS_PER_MS);
+	w->params[2] = pgsql_number(w->ttl, r->ttl_ns / NS_PER_MS);
 	w->params[3] = w->label;
 	w->params[4] = w->host;
-	w->params[5] = number(w->pid, r->pid);
-	w->params[6] = number(w->hold, r->min_hold_ns / NS_PER_MS);
+	w->params[5] = pgsql_number(w->pid, r->pid);
+	w->params[6] = pgsql_number(w->hold, r->min_hold_ns / NS_PER_MS);
 }
 
 /* The guard would take no job under a token that is none. */
@@ -167,7 +152,7 @@ static void
 stop_listening(struct postgres *p, int64_t deadline)
 {
 	if (p->conn.is_listening && pgconn_say(&p->conn, "UNLISTEN *",
-	    earlier(deadline, p->host->now() + p->conn.answer_ns)) !=
+	    postgres_earlier(deadline, p->host->now() + p->conn.answer_ns)) !=
 	    LEASERUN_OK)
 		pgconn_close(&p->conn);
 	p->conn.is_listening = false;
@@ -182,12 +167,12 @@ wait_polling(struct postgres *p, int64_t until)
 	if (p->poll_ns == 0)
 		p->poll_ns = POLL_MIN_NS;
 	pause = p->poll_ns / 2 + jitter(p, p->poll_ns);
-	p->poll_ns = earlier(p->poll_ns * 2, POLL_MAX_NS);
+	p->poll_ns = postgres_earlier(p->poll_ns * 2, POLL_MAX_NS);
 	stop_listening(p, until);
 	if (!p->conn.is_pooled)
 		pgconn_close(&p->conn);
 	return p->host->wait(p->host, NULL, 0,
-	    earlier(until, p->host->now() + pause));
+	    postgres_earlier(until, p->host->now() + pause));
 }
 
 /* Until it is worth while to ask again. */
@@ -202,11 +187,12 @@ wait_for_change(struct postgres *p, const struct pgsql_row *row,
 
 	if (row->hold_ms > left_ms)
 		left_ms = row->hold_ms;
-	until = earlier(deadline, now + left_ms * NS_PER_MS +
+	until = postgres_earlier(deadline, now + left_ms * NS_PER_MS +
 	    jitter(p, EXPIRY_NS));
 	if (p->conn.is_listening)
-		return pgconn_wait(&p->conn, row->entry.name, earlier(until,
-		    now + LISTEN_NS + jitter(p, LISTEN_NS)));
+		return pgconn_wait(&p->conn, row->entry.name,
+		    postgres_earlier(until, now + LISTEN_NS +
+		    jitter(p, LISTEN_NS)));
 	if (p->url.connection != PGURL_REOPEN) {
 		result = pgconn_may_listen(&p->conn, deadline, &may);
 		if (result != LEASERUN_OK)
@@ -215,7 +201,7 @@ wait_for_change(struct postgres *p, const struct pgsql_row *row,
 	if (!may)
 		return wait_polling(p, until);
 	result = pgconn_say(&p->conn, "LISTEN " PGSQL_CHANNEL,
-	    earlier(deadline, now + p->conn.answer_ns));
+	    postgres_earlier(deadline, now + p->conn.answer_ns));
 	p->conn.is_listening = result == LEASERUN_OK;
 	/* What happened before we listened is seen by asking again. */
 	return result == LEASERUN_UNAVAILABLE ? wait_polling(p, until) :
@@ -317,6 +303,7 @@ pgtake(void *self, const struct leaserun_request *r, int64_t deadline,
 	if (result != LEASERUN_OK)
 		return result;
 	stop_listening(p, deadline);
+	p->beat_ns = grant->sent_ns;
 	/* A short job ends on the connection that it began with. */
 	if (p->url.connection == PGURL_REOPEN)
 		pgconn_close(&p->conn);

@@ -3,10 +3,10 @@
  * decides when a lease has run out; whatever is not an answer of a primary is
  * UNAVAILABLE.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "pgadmin.h"
 #include "pgdoctor.h"
@@ -19,26 +19,20 @@
 #define NS_PER_MS	INT64_C(1000000)
 #define NS_PER_S	INT64_C(1000000000)
 
-/* Heartbeats further apart than this do not keep a connection open. */
-#define FAR_NS		(10 * NS_PER_S)
+/*
+ * Heartbeats further apart than 10 s do not keep a connection open; the last
+ * of these is for one that comes late.
+ */
+#define FAR_NS		(11 * NS_PER_S)
 /* Who keeps a row locked is asked for no longer than this. */
 #define BLOCKER_NS	(500 * NS_PER_MS)
 /* For an abandon, after the wait for a request that is under way. */
 #define ABANDON_NS	(700 * NS_PER_MS)
 
-#define NUMBER_SIZE	24
-
-static int64_t
-earlier(int64_t a, int64_t b)
+int64_t
+postgres_earlier(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
-}
-
-static const char *
-number(char buf[NUMBER_SIZE], int64_t n)
-{
-	snprintf(buf, NUMBER_SIZE, "%" PRId64, n);
-	return buf;
 }
 
 /* --- Opening --- */
@@ -104,7 +98,7 @@ find_blocker(struct postgres *p, const char *query, const char *param,
 static void
 explain_lock(struct postgres *p, const char *name, int64_t deadline)
 {
-	int64_t limit = earlier(deadline, p->host->now() + BLOCKER_NS);
+	int64_t limit = postgres_earlier(deadline, p->host->now() + BLOCKER_NS);
 
 	if (!find_blocker(p, pgsql_table_blocker, p->url.table,
 	    "the table of the leases", limit) && !find_blocker(p, pgsql_blocker,
@@ -178,6 +172,15 @@ postgres_give(struct postgres *p, const struct pgstatement *s, unsigned int n,
 	return result;
 }
 
+int64_t
+postgres_wall_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / NS_PER_MS;
+}
+
 enum leaserun_result
 postgres_row(struct postgres *p, const PGresult *res, int n,
     struct pgsql_row *row)
@@ -211,10 +214,13 @@ postgres_look(struct postgres *p, const char *name, int64_t deadline,
 
 /* Between two heartbeats nothing is left open that the server could miss. */
 static void
-settle(struct postgres *p, int64_t ttl_ns)
+settle(struct postgres *p)
 {
+	bool is_far = p->conn.sent_ns - p->beat_ns > FAR_NS;
+
+	p->beat_ns = p->conn.sent_ns;
 	if (p->url.connection == PGURL_REOPEN ||
-	    (p->url.connection == PGURL_AUTO && ttl_ns / 3 > FAR_NS))
+	    (p->url.connection == PGURL_AUTO && is_far))
 		pgconn_close(&p->conn);
 }
 
@@ -279,10 +285,10 @@ static enum leaserun_result
 pg_renew(void *self, const struct leaserun_lease *lease, int64_t deadline,
     struct leaserun_renewal *renewal)
 {
-	char token[NUMBER_SIZE], ttl[NUMBER_SIZE];
+	char token[PGSQL_NUMBER_SIZE], ttl[PGSQL_NUMBER_SIZE];
 	const char *const params[] = { lease->name, lease->owner,
-	    number(token, (int64_t)lease->token),
-	    number(ttl, lease->ttl_ns / NS_PER_MS) };
+	    pgsql_number(token, (int64_t)lease->token),
+	    pgsql_number(ttl, lease->ttl_ns / NS_PER_MS) };
 	const struct pgstatement s = { pgsql_renew, params, 4 };
 	struct postgres *p = self;
 	enum leaserun_result result;
@@ -290,7 +296,8 @@ pg_renew(void *self, const struct leaserun_lease *lease, int64_t deadline,
 	bool revoke = false;
 	PGresult *res;
 
-	p->conn.denied_ns = earlier(p->conn.denied_ns, lease->ttl_ns / 10);
+	p->conn.denied_ns = postgres_earlier(p->conn.denied_ns,
+	    lease->ttl_ns / 10);
 	result = postgres_run(p, &s, 1, deadline, &res);
 	if (result != LEASERUN_OK)
 		return result;
@@ -308,7 +315,7 @@ pg_renew(void *self, const struct leaserun_lease *lease, int64_t deadline,
 		}
 	}
 	PQclear(res);
-	settle(p, lease->ttl_ns);
+	settle(p);
 	return result;
 }
 
@@ -316,10 +323,12 @@ static enum leaserun_result
 pg_release(void *self, const struct leaserun_lease *lease,
     const struct leaserun_end *end, int64_t deadline)
 {
-	char token[NUMBER_SIZE], status[NUMBER_SIZE], ran[NUMBER_SIZE];
+	char token[PGSQL_NUMBER_SIZE], status[PGSQL_NUMBER_SIZE];
+	char ran[PGSQL_NUMBER_SIZE];
 	const char *const params[] = { lease->name, lease->owner,
-	    number(token, (int64_t)lease->token), end->ran ? "t" : "f",
-	    number(status, end->status), number(ran, end->ran_ns / NS_PER_MS) };
+	    pgsql_number(token, (int64_t)lease->token), end->ran ? "t" : "f",
+	    pgsql_number(status, end->status),
+	    pgsql_number(ran, end->ran_ns / NS_PER_MS) };
 	const struct pgstatement give = { pgsql_release, params, 6 };
 	const struct pgstatement before = { pgsql_released, params, 3 };
 	struct postgres *p = self;

@@ -16,6 +16,7 @@ struct postgres {
 	bool		 no_timeline;	/* we may not ask for it */
 	char		 blocked[LEASERUN_ERROR_SIZE];	/* by whom */
 	int64_t		 poll_ns;	/* of a waiter that cannot be told */
+	int64_t		 beat_ns;	/* granted or renewed last */
 };
 
 /* The most statements of pgsql.h in one go. */
@@ -36,6 +37,12 @@ enum leaserun_result postgres_run(struct postgres *,
 enum leaserun_result postgres_give(struct postgres *,
 	    const struct pgstatement *, unsigned int n, int64_t deadline,
 	    PGresult *res[]);
+
+/* Of two times. */
+int64_t	postgres_earlier(int64_t a, int64_t b);
+
+/* This host's wall clock, to be compared with the server's. */
+int64_t	postgres_wall_ms(void);
 
 /* The row of a name; *found is false if there is none. */
 enum leaserun_result postgres_look(struct postgres *, const char *name,

@@ -22,8 +22,6 @@
 #include "util.h"
 
 #define SUFFIX		".fence"
-/* How often the file may vanish between two system calls. */
-#define TRIES		10
 /* The signal may come just before the call that it is to interrupt. */
 #define NUDGE_EVERY	(20 * NS_PER_MS)
 
@@ -100,19 +98,6 @@ refuse(const char *path, const char *fmt, ...)
 	return EXIT_CONFIG;
 }
 
-static bool
-is_trusted(uid_t uid)
-{
-	return uid == 0 || uid == geteuid();
-}
-
-/* A setgid directory that its group may write was made to be shared. */
-static bool
-is_shared(const struct stat *dir)
-{
-	return (dir->st_mode & (S_ISGID | S_IWGRP)) == (S_ISGID | S_IWGRP);
-}
-
 /* Who could replace the record?  Whoever owns the directory owns FILE, too. */
 static int
 check_dir(int fd, const char *path)
@@ -122,7 +107,7 @@ check_dir(int fd, const char *path)
 
 	if (fstat(fd, &st) == -1)
 		return refuse(path, "cannot be looked at: %s", strerror(errno));
-	if (!is_trusted(st.st_uid) && !is_shared(&st))
+	if (!filedir_is_trusted(st.st_uid) && !filedir_is_shared(&st))
 		return refuse(path, "belongs to uid %u, who could replace the "
 		    "record; run as that user, or share the directory with a "
 		    "group: chgrp GROUP and chmod 2770", st.st_uid);
@@ -200,33 +185,6 @@ fencefile_init(struct fencefile *f, const char *file)
 	return status != 0 ? status : check_target(f);
 }
 
-/*
- * Without O_CREAT first: where protected_regular is on, the kernel refuses it
- * for an existing file of another user, even to root.
- */
-static int
-open_or_make(const struct fencefile *f, bool shared)
-{
-	const int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
-	mode_t mask;
-	int fd, tries;
-
-	for (tries = 0; tries < TRIES; tries++) {
-		fd = openat(f->dirfd, f->name, flags);
-		if (fd != -1 || errno != ENOENT)
-			return fd;
-		/* Not a chmod afterwards: the group may be quicker. */
-		mask = umask(0);
-		fd = openat(f->dirfd, f->name, flags | O_CREAT | O_EXCL,
-		    shared ? 0660 : 0600);
-		umask(mask);
-		if (fd != -1 || errno != EEXIST)
-			return fd;
-	}
-	errno = EBUSY;
-	return -1;
-}
-
 /* Why it cannot be opened: mostly what or whose it is. */
 static int
 open_fail(const struct fencefile *f, int error)
@@ -256,8 +214,8 @@ check_file(const struct fencefile *f, const struct stat *dir)
 		return fencefile_fail(f, "look at", errno);
 	if (!S_ISREG(st.st_mode))
 		return refuse(f->path, "is not a regular file; move it away");
-	if (!is_trusted(st.st_uid) &&
-	    !(is_shared(dir) && st.st_gid == dir->st_gid))
+	if (!filedir_is_trusted(st.st_uid) &&
+	    !(filedir_is_shared(dir) && st.st_gid == dir->st_gid))
 		return refuse(f->path, "belongs to uid %u, mode %04o; run as "
 		    "that user, or share the directory with a group: chgrp "
 		    "GROUP and chmod 2770", st.st_uid, st.st_mode & 07777);
@@ -281,7 +239,8 @@ fencefile_open(struct fencefile *f)
 	f->fd = -1;
 	if (fstat(f->dirfd, &dir) == -1)
 		return fencefile_fail(f, "look beside", errno);
-	f->fd = open_or_make(f, is_shared(&dir));
+	f->fd = filedir_open_file(f->dirfd, f->name, true,
+	    filedir_is_shared(&dir));
 	return f->fd == -1 ? open_fail(f, errno) : check_file(f, &dir);
 }
 

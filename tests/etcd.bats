@@ -119,10 +119,14 @@ told() {
 	curl -s "http://127.0.0.1:$etcd_port/v3/maintenance/alarm" \
 	    -d '{"action": "ACTIVATE", "memberID": "1", "alarm": "CORRUPT"}' \
 	    >answer
-	run_tool 69 doctor
-	assert_contains "$stderr" "corrupt cluster"
+	run_tool 78 doctor
+	assert_equal "$stderr" ""
 	assert_matches "$stdout" "bad +alarm: CORRUPT: the members differ"
 	assert_contains "$stdout" "replace the member that is wrong"
+	assert_matches "$stdout" "note +rights: not tried"
+	run_tool 69 run --connect-timeout 500ms job touch ran
+	assert_contains "$stderr" "corrupt cluster (CORRUPT); look at etcd's"
+	[ ! -e ran ]
 }
 
 @test "several endpoints, in the URL or as an option" {
@@ -145,6 +149,29 @@ told() {
 	use etcd://[::1]:1/test
 	run_tool 69 run --connect-timeout 300ms job true
 	assert_contains "$stderr" "[::1]:1"
+	# With a zone.
+	use etcd://[fe80::1%25none]:1/test
+	run_tool 69 run --connect-timeout 300ms job true
+	assert_contains "$stderr" "'fe80::1%none': "
+	use etcds://[::1%251]:1/test
+	run_tool 69 run --connect-timeout 2s job true
+	assert_contains "$stderr" "connect to ::1 port 1"
+	for url in '[::1%]' '[::1%25]' '[::1%1]' '[%251]' '[::1%25a b]'; do
+		use "etcd://$url:1/test"
+		run_tool 78 run job true
+	done
+	etcd_start
+	etcd_stop
+	etcd_run "$etcd_dir" --listen-client-urls \
+	    "http://127.0.0.1:$etcd_port,http://[::1]:$etcd_port"
+	use "etcd://[::1%251]:$etcd_port/test"
+	run_tool 0 run job true
+	assert_equal "$output" ""
+	# Which is for nobody else.
+	relay_start "$etcd_port"
+	order "cut-once Host: [::1]:"
+	run_tool 0 run -o "proxy=http://127.0.0.1:$relay_port" job true
+	[ ! -e relay ]
 }
 
 @test "two prefixes are two stores" {
@@ -217,6 +244,23 @@ with_relay() {
 	# Each was granted once: a grant changes the key `last'.
 	assert_equal "$(ctl get /test/lease/job/last -w fields |
 	    awk '/"Version"/ { print $3 }')" 9
+}
+
+@test "whom it took over is told, if its answer is lost, too" {
+	local how
+
+	with_relay
+	for how in swallow lose cut; do
+		ctl put /test/lease/job/last '{"layout": 1, "owner":
+		    "away:1", "label": "away"}' >/dev/null
+		order "$how-once $acquiring"
+		run_tool 0 run --connect-timeout 3s job true
+		assert_contains "$stderr" "took over from 'away'"
+		[ ! -e relay ]
+		order "$how-once $acquiring"
+		run_tool 0 run --connect-timeout 3s job true
+		assert_equal "$stderr" ""
+	done
 }
 
 @test "a release whose answer is lost is no loss" {

@@ -653,7 +653,7 @@ doctor_of() {
 	    -e inject=fcntl:error=ENOLCK "$LEASERUN" run \
 	    --connect-timeout 200ms job -- touch started 2>err || status=$?
 	cat err
-	assert_equal "$status" 69
+	assert_equal "$status" 78
 	file_has err "choose a local file system that keeps locks"
 	[ ! -e started ]
 }

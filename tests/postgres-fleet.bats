@@ -160,14 +160,14 @@ no_sessions() {
 @test "connection=auto: none is held when heartbeats are far apart" {
 	pg_setup 'log_connections = on'
 	before=$(accepted)
-	hold -t 31s -r 300ms
-	wait_until 20 no_sessions
+	hold -t 40s -r 12s -g 300ms
+	wait_until 60 no_sessions
 	timeout 10 sh -c 'echo >go'
 	assert_ends 0 "$holder"
 	rm go
 	# And one is, when they are not.
 	before=$(accepted)
-	hold -t 6s -r 300ms -g 300ms
+	hold -t 60s -r 300ms
 	wait_until 20 renewals
 	timeout 10 sh -c 'echo >go'
 	assert_ends 0 "$holder"

@@ -2,7 +2,7 @@
  * The etcd backend behind a server that is made up.  Without memory, at each
  * allocation in turn: a request is whole or is not sent, and what was read in
  * part is no loss.  With a member that nobody follows any more: what it alone
- * says is no renewal.
+ * says is no renewal, and no grant.
  */
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -61,8 +61,13 @@ static bool is_first, is_held;
 /* The first member answers keepalives only. */
 static bool is_alone;
 static int64_t kept_ns[2];	/* by it, and by the other one; 0: not */
-static bool is_left;		/* it does so at the renewal */
-static int64_t sent_ns;		/* of that */
+static enum {
+	NEVER = 0,
+	GRANTING,		/* so it does from the grant on, */
+	FINDING,		/* from when that turns out to be there, */
+	RENEWING		/* from the renewal on */
+} is_left;
+static int64_t sent_ns;		/* of what it answers in part */
 static char held[600], answer_body[1000];
 
 struct etcdhttp {
@@ -109,6 +114,8 @@ etcdhttp_post(struct etcdhttp *h, const char *server, const char *path,
     struct etcdhttp_answer *answer)
 {
 	const char *id = strstr(body, "\"ID\":\"");
+	bool takes = strstr(body, "\"create_revision\":\"0\"") != NULL;
+	bool finds = takes && is_left == FINDING;
 
 	(void)h;
 	(void)authorization;
@@ -116,6 +123,8 @@ etcdhttp_post(struct etcdhttp *h, const char *server, const char *path,
 	memset(answer, 0, sizeof(*answer));
 	answer->text = "no answer in time";
 	answer->body = "";
+	if (takes && is_left == GRANTING)
+		is_alone = true;
 	if (!is_alone)
 		note(path, strlen(body));
 	else if (strcmp(path, "/v3/lease/keepalive") == 0)
@@ -124,13 +133,15 @@ etcdhttp_post(struct etcdhttp *h, const char *server, const char *path,
 		return LEASERUN_OK;
 	if (strcmp(path, "/v3/kv/txn") == 0)
 		snprintf(answer_body, sizeof(answer_body), "{\"header\":"
-		    "{\"revision\":\"7\"},\"succeeded\":true,\"responses\":["
+		    "{\"revision\":\"7\"},\"succeeded\":%s,\"responses\":["
 		    "{\"response_range\":{%s}},{\"response_range\":{}}]}",
-		    is_held ? held : "");
+		    finds ? "false" : "true", is_held || finds ? held : "");
 	else
 		snprintf(answer_body, sizeof(answer_body), "{\"ID\":\"%.*s\","
 		    "\"TTL\":\"60\"}", id == NULL ? 0 :
 		    (int)strcspn(id + 6, "\""), id == NULL ? "" : id + 6);
+	is_alone = is_alone || finds;
+	is_held = is_held || takes;
 	answer->status = 200;
 	answer->text = "";
 	answer->body = answer_body;
@@ -284,13 +295,12 @@ run(void)
 		return fail_at != 0;
 	result = b->acquire(self, &request, now() + 60 * NS, &grant);
 	if (result == LEASERUN_OK) {
-		is_held = true;
-		is_alone = is_left;
+		is_alone = is_left == RENEWING;
 		lease.token = grant.token;
 		result = b->renew(self, &lease, now() + 60 * NS, &renewal);
-		is_alone = false;
-		sent_ns = renewal.sent_ns;
+		sent_ns = is_alone ? renewal.sent_ns : grant.sent_ns;
 	}
+	is_alone = false;
 	if (result == LEASERUN_OK)
 		result = b->release(self, &lease, &end, now() + 60 * NS);
 	b->close(self);
@@ -323,25 +333,36 @@ run_apart(void)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
+/* What the first member says alone does not count. */
+static void
+leave(int when, const char *what)
+{
+	is_left = when;
+	kept_ns[0] = kept_ns[1] = 0;
+	ok(run(), "a run of which a member answers in part %s", what);
+	ok((kept_ns[0] > 0) == (when != GRANTING) && kept_ns[1] > 0,
+	    "who keeps the lease alive");
+	ok(kept_ns[0] < sent_ns && sent_ns <= kept_ns[1],
+	    "from the one of the other on it counts");
+	is_left = NEVER;
+}
+
 int
 main(void)
 {
 	unsigned int broken = 0, wrong = 0, n;
 	int result;
 
-	plan(7);
+	plan(13);
 	make_held();
 	is_first = true;
 	ok(run(), "a run with memory");
 	is_first = false;
 	n = allocated;
 	ok(n > 100, "which is asked for often");
-	is_left = true;
-	ok(run(), "a run whose renewal a member answers in part");
-	ok(kept_ns[0] > 0 && kept_ns[1] > 0, "both keep the lease alive");
-	ok(kept_ns[0] < sent_ns && sent_ns <= kept_ns[1],
-	    "from the second time on it counts");
-	is_left = false;
+	leave(GRANTING, "the grant");
+	leave(FINDING, "what was granted");
+	leave(RENEWING, "the renewal");
 	for (fail_at = 1; fail_at <= n; fail_at++) {
 		result = run_apart();
 		broken += result == BROKEN;
