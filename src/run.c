@@ -261,6 +261,28 @@ cannot_prepare(void)
 	return EXIT_INTERNAL;
 }
 
+/* A job that could not be found could not be ended. */
+static int
+cannot_find_job(int error)
+{
+	if (error == EMFILE)
+		return cannot_prepare();
+	if (error == EXDEV)
+		log_error("the job would be in another pid or time namespace "
+		    "than leaserun, where it cannot be ended; start leaserun "
+		    "in that one (unshare --fork --pid --mount-proc)");
+	else if (error == ENOTSUP)
+		log_error("the orphans of the job would not be found: "
+		    "prctl(PR_SET_CHILD_SUBREAPER) is refused; allow it, as "
+		    "in the seccomp profile of a container");
+	else
+		log_error("/proc %s: without it the processes of the job "
+		    "cannot be found; mount it (in a new pid namespace: "
+		    "unshare --mount-proc)", error == ESRCH ? "belongs to "
+		    "another pid namespace" : "cannot be used");
+	return EXIT_CONFIG;
+}
+
 /* What decides how the job is run, and who is not part of it. */
 static int
 prepare_job(struct run *r)
@@ -268,15 +290,8 @@ prepare_job(struct run *r)
 	struct sigaction chld, dfl = { .sa_handler = SIG_DFL };
 	ssize_t n;
 
-	if (tree_init() == -1) {
-		if (errno == EMFILE)
-			return cannot_prepare();
-		log_error("/proc %s: without it the processes of the job "
-		    "cannot be found; mount it (in a new pid namespace: "
-		    "unshare --mount-proc)", errno == ESRCH ? "belongs to "
-		    "another pid namespace" : "cannot be used");
-		return EXIT_CONFIG;
-	}
+	if (tree_init() == -1)
+		return cannot_find_job(errno);
 	n = tree_children(r->children, EXEMPT_MAX);
 	r->exempt.pids = r->children;
 	r->exempt.n = n < 0 ? 0 : (size_t)n;

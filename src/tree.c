@@ -361,8 +361,10 @@ tree_example(pid_t guard, pid_t *pid, char *name, size_t size, size_t *count)
 int
 tree_init(void)
 {
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == -1)
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == -1) {
+		errno = ENOTSUP;
 		return -1;
+	}
 	return proc_init();
 }
 

@@ -41,7 +41,7 @@ struct tree_command {
 
 /*
  * Makes the caller a child subreaper and opens /proc, close-on-exec.  -1 with
- * errno as proc_init().
+ * errno: ENOTSUP when the former is refused, else as proc_init().
  */
 int	tree_init(void);
 
