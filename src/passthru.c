@@ -152,6 +152,9 @@ look_after(pid_t command, int *status)
 		if (pid != command)
 			continue;
 		if (WIFSTOPPED(s)) {
+			/* It asked to be traced, and nobody ever will. */
+			if (proc_state(command) == 't')
+				continue;
 			own.was_stopped = true;
 			leave_stopped(WSTOPSIG(s));
 			continue;

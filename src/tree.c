@@ -227,7 +227,7 @@ tree_kill(const struct tree_exempt *exempt, struct tree_survivor *survivor)
 		if (signal_one(queue[i], i < direct, exempt, SIGKILL, false)
 		    == 0)
 			queue[n++] = queue[i];
-		else if (errno == EPERM && survivor->pid == 0) {
+		else if (errno != ESRCH && survivor->pid == 0) {
 			survivor->pid = queue[i];
 			survivor->uid = proc_owner(queue[i]);
 		}
@@ -236,6 +236,17 @@ tree_kill(const struct tree_exempt *exempt, struct tree_survivor *survivor)
 		proc_threads(queue[i], hasten);
 	busy = 0;
 	return queued;
+}
+
+pid_t
+tree_wait(pid_t pid, int *status)
+{
+	pid_t got;
+
+	do {
+		got = waitpid(pid, status, WNOHANG);
+	} while (got > 0 && WIFSTOPPED(*status));
+	return got;
 }
 
 static void
@@ -255,8 +266,9 @@ bool
 tree_reap(struct tree_exempt *exempt)
 {
 	pid_t pid;
+	int status;
 
-	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+	while ((pid = tree_wait(-1, &status)) > 0)
 		forget(exempt, pid);
 	return pid == -1 && errno == ECHILD;
 }
@@ -265,9 +277,10 @@ void
 tree_reap_exempt(struct tree_exempt *exempt)
 {
 	size_t i = 0;
+	int status;
 
 	while (i < exempt->n) {
-		if (waitpid(exempt->pids[i], NULL, WNOHANG) == 0)
+		if (tree_wait(exempt->pids[i], &status) == 0)
 			i++;
 		else
 			forget(exempt, exempt->pids[i]);
@@ -277,8 +290,10 @@ tree_reap_exempt(struct tree_exempt *exempt)
 void
 tree_spare_zombie(struct tree_exempt *exempt, pid_t child)
 {
+	int status;
+
 	if (proc_state(child) != 'Z' || is_exempt(exempt, child) ||
-	    exempt->n == exempt->room || waitpid(child, NULL, WNOHANG) != 0)
+	    exempt->n == exempt->room || tree_wait(child, &status) != 0)
 		return;
 	exempt->pids[exempt->n++] = child;
 }
@@ -287,13 +302,14 @@ void
 tree_reap_strangers(pid_t guard)
 {
 	size_t i;
+	int status;
 
 	busy = 1;
 	queued = 0;
 	enqueue_children(getpid());
 	for (i = 0; i < queued; i++) {
 		if (queue[i] != guard && getpgid(queue[i]) != getpgrp())
-			waitpid(queue[i], NULL, WNOHANG);
+			tree_wait(queue[i], &status);
 	}
 	busy = 0;
 }
@@ -303,6 +319,7 @@ tree_spare_children(struct tree_exempt *exempt, pid_t guard,
     bool (*has_ended)(void))
 {
 	size_t i, kept = 0;
+	int status;
 
 	busy = 1;
 	queued = 0;
@@ -311,7 +328,7 @@ tree_spare_children(struct tree_exempt *exempt, pid_t guard,
 	if (queued == 0 || has_ended())
 		goto out;
 	for (i = 0; i < queued && kept < exempt->room; i++) {
-		if (queue[i] != guard && waitpid(queue[i], NULL, WNOHANG) == 0)
+		if (queue[i] != guard && tree_wait(queue[i], &status) == 0)
 			exempt->pids[kept++] = queue[i];
 	}
 	exempt->n = kept;

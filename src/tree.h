@@ -76,6 +76,13 @@ void	tree_signal(int signo, bool cont);
 size_t	tree_kill(const struct tree_exempt *, struct tree_survivor *survivor);
 
 /*
+ * Takes one child that is over (-1: whichever) without waiting, and its wait
+ * status.  Its number, 0 when there is none yet, -1 when there is none at all.
+ * That one which asked to be traced by its parent has stopped is no end of it.
+ */
+pid_t	tree_wait(pid_t, int *status);
+
+/*
  * Reaps every child that is over; one that was exempt is no longer, since its
  * number may be given to a process of the job.  True: there is no child left.
  */
