@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "conf.h"
+#include "filter.h"
 #include "guard.h"
 #include "keeper.h"
 #include "leave.h"
@@ -311,6 +312,7 @@ prepare_job(struct run *r)
 	/* An ignored SIGCHLD would take the children's statuses from us. */
 	sigaction(SIGCHLD, &dfl, &chld);
 	r->job.ignore_chld = chld.sa_handler == SIG_IGN;
+	filter_init();
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "filter.h"
 #include "proc.h"
 #include "timeutil.h"
 #include "tree.h"
@@ -123,12 +124,20 @@ is_listed(pid_t pid)
 	return born >= 0 && born < walked_at - PROC_TICK;
 }
 
+static int
+open_pidfd(pid_t pid)
+{
+	errno = ENOSYS;
+	return filter_kills_pidfds() ? -1 :
+	    (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
 /*
  * A signal to one descendant: 0, or -1 with errno.  A direct child that was
  * not reaped keeps its number.  For others the pidfd is taken first and the
  * descent looked at after it, so a number that was used again is found out.
- * Before Linux 5.3 there is no pidfd: what remains is the moment between look
- * and kill.
+ * Before Linux 5.3, or behind a filter, there is no pidfd: what remains is the
+ * moment between look and kill.
  */
 static int
 signal_one(pid_t pid, bool child, const struct tree_exempt *exempt, int signo,
@@ -142,7 +151,7 @@ signal_one(pid_t pid, bool child, const struct tree_exempt *exempt, int signo,
 			kill(pid, SIGCONT);
 		return rc;
 	}
-	fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	fd = open_pidfd(pid);
 	if (fd == -1 && errno == ESRCH)
 		return -1;
 	if (!is_listed(pid) && !is_descendant(pid, exempt))
@@ -211,7 +220,8 @@ hasten(pid_t thread)
 {
 	struct sched_param param = { .sched_priority = TREE_GUARD };
 
-	if (is_ordinary(sched_getscheduler(thread)))
+	if (!filter_kills_priorities() &&
+	    is_ordinary(sched_getscheduler(thread)))
 		sched_setscheduler(thread, SCHED_FIFO, &param);
 }
 
@@ -460,7 +470,7 @@ tree_hurry(enum tree_rank rank)
 	int policy = sched_getscheduler(0);
 	struct rlimit limit;
 
-	if (!is_ordinary(policy))
+	if (!is_ordinary(policy) || filter_kills_priorities())
 		return;		/* someone knows better */
 	/* What uses up this limit of the job is signalled and killed. */
 	if (getrlimit(RLIMIT_RTTIME, &limit) == -1 ||

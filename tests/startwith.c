@@ -10,8 +10,9 @@
  *	-l COUNT	the limit of descriptors
  *	-n COUNT	so many open descriptors more
  *	-p FIFO		with one child more, which ends when that does
- *	-r CALL		`kill' refused as by a security module, or `subreaper',
+ *	-r WHAT		`kill' refused as by a security module; `subreaper',
  *			PR_SET_CHILD_SUBREAPER, as by the profile of a container
+ *	-r deadly	killed for pidfd_open and for priorities of its own
  *	-s		in a new session
  *	-t		traced by its parent, which has not asked for it
  *	-w FILE		executed in a child; then FILE has `exited N', `killed
@@ -38,6 +39,7 @@
 
 #define LOAD(field)	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, \
 			    offsetof(struct seccomp_data, field))
+#define LENGTH(array)	(sizeof(array) / sizeof((array)[0]))
 /* When it is not this value, so many instructions are left out. */
 #define UNLESS(value, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, n)
 #define ANSWER(what)	BPF_STMT(BPF_RET | BPF_K, what)
@@ -83,7 +85,7 @@ limit_descriptors(int count)
 }
 
 static void
-refuse(const char *call)
+refuse(const char *what)
 {
 	static struct sock_filter kills[] = {
 		LOAD(nr),
@@ -101,13 +103,24 @@ refuse(const char *call)
 		ANSWER(SECCOMP_RET_ERRNO | EPERM),
 		ANSWER(SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog program = {
-		sizeof(kills) / sizeof(kills[0]), kills
+	static struct sock_filter deadly[] = {
+		LOAD(nr),
+		UNLESS(SYS_pidfd_open, 1),
+		ANSWER(SECCOMP_RET_KILL_PROCESS),
+		UNLESS(SYS_sched_setscheduler, 1),
+		ANSWER(SECCOMP_RET_KILL_PROCESS),
+		UNLESS(SYS_setpriority, 1),
+		ANSWER(SECCOMP_RET_KILL_PROCESS),
+		ANSWER(SECCOMP_RET_ALLOW),
 	};
+	struct sock_fprog program = { LENGTH(kills), kills };
 
-	if (strcmp(call, "subreaper") == 0) {
-		program.len = sizeof(subreaper) / sizeof(subreaper[0]);
+	if (strcmp(what, "subreaper") == 0) {
+		program.len = LENGTH(subreaper);
 		program.filter = subreaper;
+	} else if (strcmp(what, "deadly") == 0) {
+		program.len = LENGTH(deadly);
+		program.filter = deadly;
 	}
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1 ||
 	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == -1)

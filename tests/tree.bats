@@ -261,6 +261,18 @@ survives_outage() {
 	    --owner first --max-run 300ms job -- "$PROBE" out 2>first
 }
 
+# As SystemCallFilter=~@resources in a systemd unit does, and others for calls
+# that are newer than they are.
+@test "a filter that kills: the job is ended all the same" {
+	bg "$STARTWITH" -r deadly "$LEASERUN" run "${FAKE[@]}" --owner first \
+	    job -- "$PROBE" out tree frozen ignore 2>first
+	first=$!
+	wait_until 10 ticking 5
+	script renew lost
+	assert_ends 79 "$first"
+	job_gone ""
+}
+
 @test "a process that is not gone when it was killed is told of" {
 	local tracer
 
