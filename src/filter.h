@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 /*
- * Finds out, in children that may be killed for it; without a filter it makes
- * none.  Before there is a guard, and where SIGCHLD is not ignored.
+ * Finds out, in a child or three that may be killed for it; without a filter it
+ * makes none.  Before there is a guard, and where SIGCHLD is not ignored.
  */
 void	filter_init(void);
 
