@@ -374,7 +374,8 @@ run(struct run *r, const char *chain)
 		_exit(guard_run(fds[1], s.page, &r->job));
 	}
 	if (s.guard == -1) {
-		log_error("cannot start the guard: %s", strerror(errno));
+		log_error("cannot start the guard: %s%s", strerror(errno),
+		    limit_hint(errno));
 		return EXIT_INTERNAL;
 	}
 	close(fds[1]);

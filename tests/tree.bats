@@ -844,6 +844,7 @@ not_run() {
 		cat stderr
 		assert_equal "$code" 70
 		file_has stderr "cannot start"
+		file_has stderr "raise the limits of processes (ulimit -u,"
 		timeout 20 setpriv --reuid $uid --clear-groups "${run[@]}"
 	done
 }
