@@ -107,7 +107,7 @@ reap(struct guard *g)
 	int status;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+	while ((pid = tree_wait(-1, &status)) > 0) {
 		if (pid != g->command)
 			continue;
 		g->status = status;

@@ -301,6 +301,7 @@ on_ending(struct job *j, const struct link_msg *msg)
 	j->ending = (enum end_reason)msg->reason;
 	if (is_kill) {
 		j->is_killing = true;
+		j->leftovers_at = time_add(now_ns(), LEFTOVERS_AFTER);
 		j->check_guard_at = next_check(j, now_ns());
 	}
 	report_ending(j, is_kill, reason_name(j->ending));
@@ -427,8 +428,14 @@ tell_leftovers(struct job *j)
 	signals_block(&saved);
 	found = tree_example(j->s->guard, &pid, name, sizeof(name), &count);
 	signals_restore(&saved);
-	if (!found)
+	if (!found || j->survivor != 0)
+		return;		/* or it has been told of */
+	if (j->is_killing) {
+		log_error("'%s': SIGKILL has not ended %zu of its processes "
+		    "(%ld '%s', ...): frozen, traced, or waiting for a disk "
+		    "or file server", j->s->shown, count, (long)pid, name);
 		return;
+	}
 	notify_status(j->s->notify, "the command of '%s' has ended, waiting "
 	    "for %zu of its processes (%ld '%s', ...)", j->s->shown, count,
 	    (long)pid, name);

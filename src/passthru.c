@@ -152,6 +152,9 @@ look_after(pid_t command, int *status)
 		if (pid != command)
 			continue;
 		if (WIFSTOPPED(s)) {
+			/* It asked to be traced, and nobody ever will. */
+			if (proc_state(command) == 't')
+				continue;
 			own.was_stopped = true;
 			leave_stopped(WSTOPSIG(s));
 			continue;
@@ -185,7 +188,13 @@ passthru_run(char *const argv[], int fd)
 	int status, report, error;
 	pid_t pid;
 
-	proc_init();		/* without it no guard is recognized */
+	/* Without /proc no guard is recognized, but that is all. */
+	if (proc_init() == -1 && errno == EXDEV) {
+		log_error("'%s' would be in another pid or time namespace than "
+		    "leaserun; start leaserun in that one (unshare --fork)",
+		    argv[0]);
+		return exited_with(EXIT_CONFIG);
+	}
 	hold_signals(&held);
 	if ((pid = tree_spawn(&command, &report)) == -1) {
 		log_error("cannot start a process for '%s': %s%s", argv[0],

@@ -291,6 +291,27 @@ read_self(void)
 	return 0;
 }
 
+/*
+ * Whether what we fork is in another namespace than we are, as after unshare(2)
+ * without a fork: what one says of numbers and times would be wrong for the
+ * other.  One that nobody is in yet has no text; a kernel that does not tell
+ * (pid before 4.12, time before 5.6) has no such link.
+ */
+static bool
+is_divided(const char *own, const char *children)
+{
+	char mine[32], theirs[32];
+	ssize_t n, len;
+	struct stat st;
+
+	len = readlinkat(proc_fd, children, theirs, sizeof(theirs));
+	if (len == -1)
+		return errno == ENOENT && fstatat(proc_fd, children, &st,
+		    AT_SYMLINK_NOFOLLOW) == 0;
+	n = readlinkat(proc_fd, own, mine, sizeof(mine));
+	return n > 0 && (n != len || memcmp(mine, theirs, (size_t)n) != 0);
+}
+
 int
 proc_init(void)
 {
@@ -301,7 +322,11 @@ proc_init(void)
 	proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (proc_fd == -1)
 		return -1;
-	if ((error = read_self()) == 0)
+	if ((error = read_self()) == 0 &&
+	    (is_divided("self/ns/pid", "self/ns/pid_for_children") ||
+	    is_divided("self/ns/time", "self/ns/time_for_children")))
+		error = EXDEV;
+	if (error == 0)
 		return 0;
 	close(proc_fd);
 	proc_fd = -1;

@@ -13,8 +13,9 @@
 /*
  * Opens /proc, close-on-exec; once more is free, in a child that was forked as
  * well.  -1 with errno: ENOENT without a usable /proc, ESRCH when it is of
- * another pid namespace (its numbers must not be used), others.  Everything
- * below fails before this.
+ * another pid namespace (its numbers must not be used), EXDEV when what we
+ * fork would be in another pid or time namespace than we are, others.
+ * Everything below fails before this.
  */
 int	proc_init(void);
 

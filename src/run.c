@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "conf.h"
+#include "filter.h"
 #include "guard.h"
 #include "keeper.h"
 #include "leave.h"
@@ -261,6 +262,28 @@ cannot_prepare(void)
 	return EXIT_INTERNAL;
 }
 
+/* A job that could not be found could not be ended. */
+static int
+cannot_find_job(int error)
+{
+	if (error == EMFILE)
+		return cannot_prepare();
+	if (error == EXDEV)
+		log_error("the job would be in another pid or time namespace "
+		    "than leaserun, where it cannot be ended; start leaserun "
+		    "in that one (unshare --fork --pid --mount-proc)");
+	else if (error == ENOTSUP)
+		log_error("the orphans of the job would not be found: "
+		    "prctl(PR_SET_CHILD_SUBREAPER) is refused; allow it, as "
+		    "in the seccomp profile of a container");
+	else
+		log_error("/proc %s: without it the processes of the job "
+		    "cannot be found; mount it (in a new pid namespace: "
+		    "unshare --mount-proc)", error == ESRCH ? "belongs to "
+		    "another pid namespace" : "cannot be used");
+	return EXIT_CONFIG;
+}
+
 /* What decides how the job is run, and who is not part of it. */
 static int
 prepare_job(struct run *r)
@@ -268,15 +291,8 @@ prepare_job(struct run *r)
 	struct sigaction chld, dfl = { .sa_handler = SIG_DFL };
 	ssize_t n;
 
-	if (tree_init() == -1) {
-		if (errno == EMFILE)
-			return cannot_prepare();
-		log_error("/proc %s: without it the processes of the job "
-		    "cannot be found; mount it (in a new pid namespace: "
-		    "unshare --mount-proc)", errno == ESRCH ? "belongs to "
-		    "another pid namespace" : "cannot be used");
-		return EXIT_CONFIG;
-	}
+	if (tree_init() == -1)
+		return cannot_find_job(errno);
 	n = tree_children(r->children, EXEMPT_MAX);
 	r->exempt.pids = r->children;
 	r->exempt.n = n < 0 ? 0 : (size_t)n;
@@ -296,6 +312,7 @@ prepare_job(struct run *r)
 	/* An ignored SIGCHLD would take the children's statuses from us. */
 	sigaction(SIGCHLD, &dfl, &chld);
 	r->job.ignore_chld = chld.sa_handler == SIG_IGN;
+	filter_init();
 	return 0;
 }
 
@@ -357,7 +374,8 @@ run(struct run *r, const char *chain)
 		_exit(guard_run(fds[1], s.page, &r->job));
 	}
 	if (s.guard == -1) {
-		log_error("cannot start the guard: %s", strerror(errno));
+		log_error("cannot start the guard: %s%s", strerror(errno),
+		    limit_hint(errno));
 		return EXIT_INTERNAL;
 	}
 	close(fds[1]);

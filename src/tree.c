@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "filter.h"
 #include "proc.h"
 #include "timeutil.h"
 #include "tree.h"
@@ -124,12 +125,20 @@ is_listed(pid_t pid)
 	return born >= 0 && born < walked_at - PROC_TICK;
 }
 
+static int
+open_pidfd(pid_t pid)
+{
+	errno = ENOSYS;
+	return filter_kills_pidfds() ? -1 :
+	    (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
 /*
  * A signal to one descendant: 0, or -1 with errno.  A direct child that was
  * not reaped keeps its number.  For others the pidfd is taken first and the
  * descent looked at after it, so a number that was used again is found out.
- * Before Linux 5.3 there is no pidfd: what remains is the moment between look
- * and kill.
+ * Before Linux 5.3, or behind a filter, there is no pidfd: what remains is the
+ * moment between look and kill.
  */
 static int
 signal_one(pid_t pid, bool child, const struct tree_exempt *exempt, int signo,
@@ -143,7 +152,7 @@ signal_one(pid_t pid, bool child, const struct tree_exempt *exempt, int signo,
 			kill(pid, SIGCONT);
 		return rc;
 	}
-	fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	fd = open_pidfd(pid);
 	if (fd == -1 && errno == ESRCH)
 		return -1;
 	if (!is_listed(pid) && !is_descendant(pid, exempt))
@@ -212,7 +221,8 @@ hasten(pid_t thread)
 {
 	struct sched_param param = { .sched_priority = TREE_GUARD };
 
-	if (is_ordinary(sched_getscheduler(thread)))
+	if (!filter_kills_priorities() &&
+	    is_ordinary(sched_getscheduler(thread)))
 		sched_setscheduler(thread, SCHED_FIFO, &param);
 }
 
@@ -228,7 +238,7 @@ tree_kill(const struct tree_exempt *exempt, struct tree_survivor *survivor)
 		if (signal_one(queue[i], i < direct, exempt, SIGKILL, false)
 		    == 0)
 			queue[n++] = queue[i];
-		else if (errno == EPERM && survivor->pid == 0) {
+		else if (errno != ESRCH && survivor->pid == 0) {
 			survivor->pid = queue[i];
 			survivor->uid = proc_owner(queue[i]);
 		}
@@ -237,6 +247,17 @@ tree_kill(const struct tree_exempt *exempt, struct tree_survivor *survivor)
 		proc_threads(queue[i], hasten);
 	busy = 0;
 	return queued;
+}
+
+pid_t
+tree_wait(pid_t pid, int *status)
+{
+	pid_t got;
+
+	do {
+		got = waitpid(pid, status, WNOHANG);
+	} while (got > 0 && WIFSTOPPED(*status));
+	return got;
 }
 
 static void
@@ -256,8 +277,9 @@ bool
 tree_reap(struct tree_exempt *exempt)
 {
 	pid_t pid;
+	int status;
 
-	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+	while ((pid = tree_wait(-1, &status)) > 0)
 		forget(exempt, pid);
 	return pid == -1 && errno == ECHILD;
 }
@@ -266,9 +288,10 @@ void
 tree_reap_exempt(struct tree_exempt *exempt)
 {
 	size_t i = 0;
+	int status;
 
 	while (i < exempt->n) {
-		if (waitpid(exempt->pids[i], NULL, WNOHANG) == 0)
+		if (tree_wait(exempt->pids[i], &status) == 0)
 			i++;
 		else
 			forget(exempt, exempt->pids[i]);
@@ -278,8 +301,10 @@ tree_reap_exempt(struct tree_exempt *exempt)
 void
 tree_spare_zombie(struct tree_exempt *exempt, pid_t child)
 {
+	int status;
+
 	if (proc_state(child) != 'Z' || is_exempt(exempt, child) ||
-	    exempt->n == exempt->room || waitpid(child, NULL, WNOHANG) != 0)
+	    exempt->n == exempt->room || tree_wait(child, &status) != 0)
 		return;
 	exempt->pids[exempt->n++] = child;
 }
@@ -288,13 +313,14 @@ void
 tree_reap_strangers(pid_t guard)
 {
 	size_t i;
+	int status;
 
 	busy = 1;
 	queued = 0;
 	enqueue_children(getpid());
 	for (i = 0; i < queued; i++) {
 		if (queue[i] != guard && getpgid(queue[i]) != getpgrp())
-			waitpid(queue[i], NULL, WNOHANG);
+			tree_wait(queue[i], &status);
 	}
 	busy = 0;
 }
@@ -304,6 +330,7 @@ tree_spare_children(struct tree_exempt *exempt, pid_t guard,
     bool (*has_ended)(void))
 {
 	size_t i, kept = 0;
+	int status;
 
 	busy = 1;
 	queued = 0;
@@ -312,7 +339,7 @@ tree_spare_children(struct tree_exempt *exempt, pid_t guard,
 	if (queued == 0 || has_ended())
 		goto out;
 	for (i = 0; i < queued && kept < exempt->room; i++) {
-		if (queue[i] != guard && waitpid(queue[i], NULL, WNOHANG) == 0)
+		if (queue[i] != guard && tree_wait(queue[i], &status) == 0)
 			exempt->pids[kept++] = queue[i];
 	}
 	exempt->n = kept;
@@ -362,8 +389,10 @@ tree_example(pid_t guard, pid_t *pid, char *name, size_t size, size_t *count)
 int
 tree_init(void)
 {
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == -1)
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == -1) {
+		errno = ENOTSUP;
 		return -1;
+	}
 	return proc_init();
 }
 
@@ -452,7 +481,7 @@ tree_hurry(enum tree_rank rank)
 	int policy = sched_getscheduler(0);
 	struct rlimit limit;
 
-	if (!is_ordinary(policy))
+	if (!is_ordinary(policy) || filter_kills_priorities())
 		return;		/* someone knows better */
 	/* What uses up this limit of the job is signalled and killed. */
 	if (getrlimit(RLIMIT_RTTIME, &limit) == -1 ||

@@ -41,7 +41,7 @@ struct tree_command {
 
 /*
  * Makes the caller a child subreaper and opens /proc, close-on-exec.  -1 with
- * errno as proc_init().
+ * errno: ENOTSUP when the former is refused, else as proc_init().
  */
 int	tree_init(void);
 
@@ -80,6 +80,13 @@ void	tree_signal(int signo, bool cont);
  * killed.  None found does not prove that none is left; only ECHILD does.
  */
 size_t	tree_kill(const struct tree_exempt *, struct tree_survivor *survivor);
+
+/*
+ * Takes one child that is over (-1: whichever) without waiting, and its wait
+ * status.  Its number, 0 when there is none yet, -1 when there is none at all.
+ * That one which asked to be traced by its parent has stopped is no end of it.
+ */
+pid_t	tree_wait(pid_t, int *status);
 
 /*
  * Reaps every child that is over; one that was exempt is no longer, since its

@@ -50,6 +50,10 @@ limit_hint(int error)
 	static char text[80];
 	struct rlimit limit;
 
+	/* Of a fork; a timer has a signal in the queue, too. */
+	if (error == EAGAIN)
+		return "; raise the limits of processes (ulimit -u, pids.max "
+		    "of the cgroup) and of signals (ulimit -i)";
 	if (error != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) == -1)
 		return "";
 	snprintf(text, sizeof(text), "; raise the limit of open files "

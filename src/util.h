@@ -35,8 +35,8 @@ int	 fds_open_standard(void);
 bool	 fds_left(int n);
 
 /*
- * What to do about an error number: "" or "; ..." with the limit behind it, in
- * memory that the next call uses again.
+ * What to do about an error number: "" or "; ..." with the limit, or limits,
+ * behind it, in memory that the next call uses again.
  */
 const char *limit_hint(int error);
 

@@ -335,6 +335,19 @@ got() {
 	[ ! -e started ]
 }
 
+@test "a command that asks to be traced: no signal of its stop ends fence" {
+	local fence command
+
+	bg "$LEASERUN" fence --token 5 data -- "$STARTWITH" -t true
+	fence=$!
+	wait_until 30 eval 'command=$(cat "/proc/$fence/task/$fence/children") &&
+	    [ -n "$command" ] && state "${command% }" t'
+	# Whoever does not take it for a stop of the job sleeps.
+	wait_until 30 state "$fence" S
+	kill -KILL "${command% }"
+	assert_ends 137 "$fence"
+}
+
 @test "told to stop while it waits: 128 + N, and nothing is run" {
 	local signo
 

@@ -531,6 +531,30 @@ namespace() {
 	[ ! -e ran ]
 }
 
+# As after `unshare --pid' without --fork: a guard could not end the job.
+@test "only children are in another namespace: 78, nothing is run" {
+	no_sanitizer
+	bg unshare --pid "$LEASERUN" run job -- touch ran 2>said
+	assert_ends 78 $!
+	file_has said "another pid or time namespace"
+	bg unshare --pid "$LEASERUN" fence --token 1 data -- touch ran 2>said
+	assert_ends 78 $!
+	file_has said "another pid or time namespace"
+	# Where somebody is in it already, who is its process 1.
+	bg unshare --pid sh -c 'sleep 600 & exec "$@" 2>said' sh \
+	    "$LEASERUN" run job -- touch ran
+	assert_ends 78 $!
+	file_has said "another pid or time namespace"
+	[ ! -e ran ]
+}
+
+@test "whose orphans could not be found: 78, nothing is run" {
+	bg "$STARTWITH" -r subreaper "$LEASERUN" run job -- touch ran 2>said
+	assert_ends 78 $!
+	file_has said "prctl(PR_SET_CHILD_SUBREAPER) is refused"
+	[ ! -e ran ]
+}
+
 @test "without /proc: 78, nothing is run" {
 	local code=0
 

@@ -10,21 +10,39 @@
  *	-l COUNT	the limit of descriptors
  *	-n COUNT	so many open descriptors more
  *	-p FIFO		with one child more, which ends when that does
+ *	-r WHAT		`kill' refused as by a security module; `subreaper',
+ *			PR_SET_CHILD_SUBREAPER, as by the profile of a container
+ *	-r deadly	killed for pidfd_open and for priorities of its own
  *	-s		in a new session
+ *	-t		traced by its parent, which has not asked for it
  *	-w FILE		executed in a child; then FILE has `exited N', `killed
  *			N' or `dumped N', and FILE.pid its number before
  */
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#define LOAD(field)	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, \
+			    offsetof(struct seccomp_data, field))
+#define LENGTH(array)	(sizeof(array) / sizeof((array)[0]))
+/* When it is not this value, so many instructions are left out. */
+#define UNLESS(value, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, n)
+#define ANSWER(what)	BPF_STMT(BPF_RET | BPF_K, what)
 
 /* Also those of the C library, which it does not let anyone touch. */
 static void
@@ -64,6 +82,49 @@ limit_descriptors(int count)
 
 	if (setrlimit(RLIMIT_NOFILE, &limit) == -1)
 		err(99, "setrlimit");
+}
+
+static void
+refuse(const char *what)
+{
+	static struct sock_filter kills[] = {
+		LOAD(nr),
+		UNLESS(SYS_kill, 1),
+		ANSWER(SECCOMP_RET_ERRNO | EACCES),
+		UNLESS(SYS_pidfd_send_signal, 1),
+		ANSWER(SECCOMP_RET_ERRNO | EACCES),
+		ANSWER(SECCOMP_RET_ALLOW),
+	};
+	static struct sock_filter subreaper[] = {
+		LOAD(nr),
+		UNLESS(SYS_prctl, 3),
+		LOAD(args[0]),
+		UNLESS(PR_SET_CHILD_SUBREAPER, 1),
+		ANSWER(SECCOMP_RET_ERRNO | EPERM),
+		ANSWER(SECCOMP_RET_ALLOW),
+	};
+	static struct sock_filter deadly[] = {
+		LOAD(nr),
+		UNLESS(SYS_pidfd_open, 1),
+		ANSWER(SECCOMP_RET_KILL_PROCESS),
+		UNLESS(SYS_sched_setscheduler, 1),
+		ANSWER(SECCOMP_RET_KILL_PROCESS),
+		UNLESS(SYS_setpriority, 1),
+		ANSWER(SECCOMP_RET_KILL_PROCESS),
+		ANSWER(SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { LENGTH(kills), kills };
+
+	if (strcmp(what, "subreaper") == 0) {
+		program.len = LENGTH(subreaper);
+		program.filter = subreaper;
+	} else if (strcmp(what, "deadly") == 0) {
+		program.len = LENGTH(deadly);
+		program.filter = deadly;
+	}
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == -1)
+		err(99, "seccomp");
 }
 
 static void
@@ -129,7 +190,7 @@ main(int argc, char *argv[])
 	int c;
 
 	sigemptyset(&blocked);
-	while ((c = getopt(argc, argv, "+b:c:d:i:kl:n:p:sw:")) != -1) {
+	while ((c = getopt(argc, argv, "+b:c:d:i:kl:n:p:r:stw:")) != -1) {
 		switch (c) {
 		case 'b':
 			sigaddset(&blocked, atoi(optarg));
@@ -156,9 +217,16 @@ main(int argc, char *argv[])
 		case 'p':
 			one_child(optarg);
 			break;
+		case 'r':
+			refuse(optarg);
+			break;
 		case 's':
 			if (setsid() == -1)
 				err(99, "setsid");
+			break;
+		case 't':
+			if (ptrace(PTRACE_TRACEME, 0, 0, 0) == -1)
+				err(99, "ptrace");
 			break;
 		case 'w':
 			watch(optarg);

@@ -10,8 +10,8 @@ allowed() {
 
 	case $1 in
 	src/main.c) echo "$all fence.h query.h run.h" ;;
-	src/run.[ch]) echo "$all run.h guard.h keeper.h leave.h link.h" \
-	    "notify.h proc.h report.h signals.h store.h tree.h" ;;
+	src/run.[ch]) echo "$all run.h filter.h guard.h keeper.h leave.h" \
+	    "link.h notify.h proc.h report.h signals.h store.h tree.h" ;;
 	src/keeper.[ch]) echo "$all $abi account.h giveback.h keeper.h" \
 	    "guard.h holder.h job.h leave.h loss.h notify.h plugin.h report.h" \
 	    "signals.h store.h storehost.h tree.h" ;;
@@ -27,7 +27,8 @@ allowed() {
 	    "sigkind.h timeutil.h tree.h util.h" ;;
 	src/sigkind.[ch]) echo "sigkind.h" ;;
 	src/guard.[ch]) echo "guard.h link.h proc.h timeutil.h tree.h util.h" ;;
-	src/tree.[ch]) echo "proc.h timeutil.h tree.h" ;;
+	src/tree.[ch]) echo "filter.h proc.h timeutil.h tree.h" ;;
+	src/filter.[ch]) echo "filter.h" ;;
 	src/proc.[ch]) echo "proc.h util.h" ;;
 	src/leave.[ch]) echo "guard.h leave.h link.h util.h" ;;
 	src/link.[ch]) echo "link.h" ;;

@@ -254,6 +254,59 @@ survives_outage() {
 	    job -- "$away/probe" "$away/out" uid=0 2>first
 }
 
+@test "a process that may not be killed keeps the lease: a security module" {
+	local uid=$UID
+
+	may_not_be_killed "$STARTWITH" -r kill "$LEASERUN" run "${FAKE[@]}" \
+	    --owner first --max-run 300ms job -- "$PROBE" out 2>first
+}
+
+# As SystemCallFilter=~@resources in a systemd unit does, and others for calls
+# that are newer than they are.
+@test "a filter that kills: the job is ended all the same" {
+	bg "$STARTWITH" -r deadly "$LEASERUN" run "${FAKE[@]}" --owner first \
+	    job -- "$PROBE" out tree frozen ignore 2>first
+	first=$!
+	wait_until 10 ticking 5
+	script renew lost
+	assert_ends 79 "$first"
+	job_gone ""
+}
+
+@test "a process that is not gone when it was killed is told of" {
+	local tracer
+
+	first -- tree
+	wait_until 10 ticking 4
+	bg "$MEDDLE" seize "$(awk '$5 == "child" { print $4 }' out)" traced
+	tracer=$!
+	wait_until 10 test -s traced
+	script renew lost
+	wait_until 30 file_has first "SIGKILL has not ended 1 of its processes"
+	is_alive "$first"
+	kill -KILL "$tracer"
+	assert_ends 79 "$first"
+}
+
+# Its parent is taken for a debugger, and is told of each signal before it acts.
+@test "a command that asks to be traced: that it stops is no end of it" {
+	local command
+
+	bg "$LEASERUN" run "${FAKE[@]}" --owner first --leftovers leave job -- \
+	    "$STARTWITH" -t "$PROBE" out
+	first=$!
+	wait_until 30 eval 'command=$(guard "$first") && command=$(cat \
+	    "/proc/$command/task/$command/children") && [ -n "$command" ] &&
+	    state "${command% }" t'
+	wait_until 30 calls_reach renew first ok \
+	    $(($(call_count renew first ok) + 3))
+	is_alive "$first"
+	run_tool 75 run "${FAKE[@]}" job -- true
+	kill -KILL "${command% }"
+	assert_ends 137 "$first"
+	called release first ok
+}
+
 @test "a process that may not be killed goes away: released" {
 	local survivor
 
@@ -791,6 +844,7 @@ not_run() {
 		cat stderr
 		assert_equal "$code" 70
 		file_has stderr "cannot start"
+		file_has stderr "raise the limits of processes (ulimit -u,"
 		timeout 20 setpriv --reuid $uid --clear-groups "${run[@]}"
 	done
 }
