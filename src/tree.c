@@ -381,9 +381,7 @@ tree_example(pid_t guard, pid_t *pid, char *name, size_t size, size_t *count)
 	*count = queued;
 	*pid = queued > 0 ? queue[0] : 0;
 	busy = 0;
-	if (*pid == 0)
-		return false;
-	return proc_name(*pid, name, size);
+	return *pid != 0 && proc_name(*pid, name, size);
 }
 
 int
