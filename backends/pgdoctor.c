@@ -181,7 +181,8 @@ check_server(const struct report *r, int64_t deadline, bool *ok)
 
 	/* Connected first, so that only the question takes time. */
 	result = query(r, "SELECT 1", NULL, deadline, &res);
-	if (result == LEASERUN_UNAVAILABLE &&
+	/* With others in the URL it is those that cannot be reached. */
+	if (result == LEASERUN_UNAVAILABLE && r->p->url.nhosts == 1 &&
 	    strcmp(r->p->conn.state, "25006") == 0) {
 		say(r, LEASERUN_BAD, "server", "%s", r->p->conn.text);
 		*ok = false;

@@ -288,8 +288,11 @@ stop_walwriter() {
 	as postgres
 	all_refuse 69 standby
 	run_tool 69 init "${short[@]}"
+	run_tool 78 doctor "${short[@]}"
+	finding bad server 'is a standby .* name the primary'
+	LEASERUN_BACKEND=postgres://postgres@127.0.0.1:1,127.0.0.1:$PGPORT/$db
 	run_tool 69 doctor "${short[@]}"
-	assert_contains "$stderr" standby
+	assert_contains "$stderr" 'no other one in the URL answers as a primary'
 	for order in "$PGPORT $port" "$port $PGPORT"; do
 		export LEASERUN_BACKEND=postgres://postgres@127.0.0.1:${order% *}
 		LEASERUN_BACKEND+=,127.0.0.1:${order#* }/$db
