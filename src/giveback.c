@@ -193,6 +193,24 @@ tell_failure(const struct giveback *g, const struct leaserun_end *end,
 	return status;
 }
 
+static void
+tell_end(const struct giveback *g, const struct leaserun_end *end)
+{
+	int64_t ns = end->ran_ns;
+	char ran[32];
+
+	duration_format(ns < NS_PER_S ? ns : ns - ns % NS_PER_S, ran,
+	    sizeof(ran));
+	if (end->once_key != NULL)
+		log_info("'%s': released, done for %s after %s", g->s->shown,
+		    g->s->once_shown, ran);
+	else if (end->ran)
+		log_info("'%s': released, ended with %d after %s", g->s->shown,
+		    end->status, ran);
+	else
+		log_info("'%s': released", g->s->shown);
+}
+
 static int
 tell_result(const struct giveback *g, const struct leaserun_end *end,
     enum leaserun_result result, int status)
@@ -200,11 +218,7 @@ tell_result(const struct giveback *g, const struct leaserun_end *end,
 	if (result != LEASERUN_OK)
 		return tell_failure(g, end, result, status);
 	report_plain(g->s->report, EVENT_RELEASED, NULL);
-	if (end->once_key != NULL)
-		log_info("'%s': released, done for %s", g->s->shown,
-		    g->s->once_shown);
-	else
-		log_info("'%s': released", g->s->shown);
+	tell_end(g, end);
 	return status;
 }
 
