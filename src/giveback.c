@@ -201,12 +201,11 @@ tell_end(const struct giveback *g, const struct leaserun_end *end)
 
 	duration_format(ns < NS_PER_S ? ns : ns - ns % NS_PER_S, ran,
 	    sizeof(ran));
-	if (end->once_key != NULL)
-		log_info("'%s': released, done for %s after %s", g->s->shown,
-		    g->s->once_shown, ran);
-	else if (end->ran)
-		log_info("'%s': released, ended with %d after %s", g->s->shown,
-		    end->status, ran);
+	if (end->ran)
+		log_info("'%s': released, ended with %d after %s%s%s",
+		    g->s->shown, end->status, ran,
+		    end->once_key == NULL ? "" : ", done for ",
+		    end->once_key == NULL ? "" : g->s->once_shown);
 	else
 		log_info("'%s': released", g->s->shown);
 }
