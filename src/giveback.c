@@ -184,8 +184,9 @@ tell_failure(const struct giveback *g, const struct leaserun_end *end,
 	    g->store->plugin.error);
 	if (end->once_key != NULL) {
 		log_error("'%s': the command succeeded, but that it is done "
-		    "for %s could not be recorded: %s", g->s->shown,
-		    g->s->once_shown, g->store->plugin.error);
+		    "for %s could not be recorded: %s; see whether 'leaserun "
+		    "status --once' has it", g->s->shown, g->s->once_shown,
+		    g->store->plugin.error);
 		return exited_with(EXIT_UNRECORDED);
 	}
 	log_warning("'%s': the lease could not be released, it runs out by "

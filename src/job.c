@@ -257,7 +257,7 @@ on_failed(struct job *j, enum link_failure failure, int error)
 	} else {
 		j->failure = EXIT_UNAVAILABLE;
 		log_error("'%s': too little of the lease was left to start "
-		    "the command", j->s->shown);
+		    "the command; give a longer --ttl", j->s->shown);
 	}
 }
 
