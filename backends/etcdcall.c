@@ -234,7 +234,7 @@ judge_silence(struct etcd *e, unsigned int endpoint,
 	    strstr(http->text, "no answer") == NULL &&
 	    strstr(http->text, "refused") == NULL && !http->refused_tls)
 		advice = " (if etcd asks for a client certificate, give -o "
-		    "cert= and -o key=)";
+		    "cert= and -o key=; if it does without TLS, write etcd:)";
 	fail(e, endpoint, http->text, advice);
 	if (http->bad_files)
 		return LEASERUN_MISCONFIGURED;

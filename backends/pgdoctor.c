@@ -386,7 +386,7 @@ pgdoctor(void *self, int64_t deadline, leaserun_line_fn *fn, void *arg)
 	if (result == LEASERUN_OK)
 		result = check_trips(&r, deadline);
 	if (result == LEASERUN_OK)
-		say(&r, LEASERUN_NOTE, "ttl", "longer than the longest "
+		say(&r, LEASERUN_NOTE, "ttl", "more than twice the longest "
 		    "failover or restart of the server that a job should "
 		    "survive; 60s is a good start");
 	return result;

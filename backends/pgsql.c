@@ -79,7 +79,7 @@ const unsigned int pgsql_ncolumns =
 #define LEAST	"coalesce((SELECT f.token FROM @ AS f WHERE f.name = ''), 0)"
 #define FROM(column) \
     "from_" column " = CASE WHEN " OWN " THEN l.from_" column \
-    " WHEN l.state = 'held' THEN l." column " END,"
+    " WHEN l.state IN ('held', 'forced') THEN l." column " END,"
 #define GRANTED \
     "RETURNING l.token, l.from_owner, l.from_label, l.from_host," \
     " l.from_token, " CHECK
@@ -214,7 +214,8 @@ const char pgsql_revoke[] =
     " WHERE l.name = $1 AND " LIVE " AND " MEANT " RETURNING " CHECK;
 
 const char pgsql_force[] =
-    "UPDATE @ AS l SET state = 'forced', expires_at = clock_timestamp(),"
+    "UPDATE @ AS l SET expires_at = clock_timestamp(),"
+    " state = CASE WHEN l.state = 'held' THEN 'forced' ELSE l.state END,"
     " hold_until = NULL WHERE l.name = $1 AND ((" LIVE ")"
     "  OR l.hold_until > clock_timestamp()) AND " MEANT
     " RETURNING " CHECK;
@@ -470,7 +471,7 @@ pgsql_read(const PGresult *res, int n, struct pgsql_row *row,
 	e->state = row->is_live ? (is_revoked ? LEASERUN_REVOKING :
 	    LEASERUN_BUSY) : row->hold_ms > 0 ? LEASERUN_HOLDING :
 	    LEASERUN_FREE;
-	e->unclean = row->is_held && !row->is_live;
+	e->unclean = row->is_forced || (row->is_held && !row->is_live);
 	read_holder(res, n, row);
 	read_end(res, n, e);
 	return true;

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -118,6 +119,18 @@ hear(void *arg, const struct leaserun_entry *entry)
 
 	h->n++;
 	h->fn(h->arg, entry);
+}
+
+char *
+ask_store(const struct ask *q)
+{
+	char *url = url_redact(q->conf.backend), *text;
+
+	text = xasprintf("'%s'%s", url == NULL ? "" : url,
+	    strcmp(q->conf.backend, "file:") == 0 ?
+	    ", the store of this user" : "");
+	free(url);
+	return text;
 }
 
 enum leaserun_result

@@ -31,6 +31,9 @@ int	ask_open(struct ask *);
 /* One name from the command line, encoded; 0 or the exit status. */
 int	ask_encode(const char *command, const char *shown, char *name);
 
+/* Which store it is, for people; owned by the caller. */
+char	*ask_store(const struct ask *);
+
 /* Says what a call answered; the exit status. */
 int	ask_failed(struct ask *, enum leaserun_result);
 

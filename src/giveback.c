@@ -184,13 +184,31 @@ tell_failure(const struct giveback *g, const struct leaserun_end *end,
 	    g->store->plugin.error);
 	if (end->once_key != NULL) {
 		log_error("'%s': the command succeeded, but that it is done "
-		    "for %s could not be recorded: %s", g->s->shown,
-		    g->s->once_shown, g->store->plugin.error);
+		    "for %s could not be recorded: %s; see whether 'leaserun "
+		    "status --once' has it", g->s->shown, g->s->once_shown,
+		    g->store->plugin.error);
 		return exited_with(EXIT_UNRECORDED);
 	}
 	log_warning("'%s': the lease could not be released, it runs out by "
 	    "itself: %s", g->s->shown, g->store->plugin.error);
 	return status;
+}
+
+static void
+tell_end(const struct giveback *g, const struct leaserun_end *end)
+{
+	int64_t ns = end->ran_ns;
+	char ran[32];
+
+	duration_format(ns < NS_PER_S ? ns : ns - ns % NS_PER_S, ran,
+	    sizeof(ran));
+	if (end->ran)
+		log_info("'%s': released, ended with %d after %s%s%s",
+		    g->s->shown, end->status, ran,
+		    end->once_key == NULL ? "" : ", done for ",
+		    end->once_key == NULL ? "" : g->s->once_shown);
+	else
+		log_info("'%s': released", g->s->shown);
 }
 
 static int
@@ -200,11 +218,7 @@ tell_result(const struct giveback *g, const struct leaserun_end *end,
 	if (result != LEASERUN_OK)
 		return tell_failure(g, end, result, status);
 	report_plain(g->s->report, EVENT_RELEASED, NULL);
-	if (end->once_key != NULL)
-		log_info("'%s': released, done for %s", g->s->shown,
-		    g->s->once_shown);
-	else
-		log_info("'%s': released", g->s->shown);
+	tell_end(g, end);
 	return status;
 }
 

@@ -238,8 +238,8 @@ on_exec_failure(struct job *j, int error)
 	const char *hint;
 
 	j->failure = exec_failure(j->s->command, error, &hint);
-	log_error("cannot run '%s': %s%s", word_shown(j->s->command, word),
-	    strerror(error), hint);
+	log_error("'%s': cannot run '%s': %s%s", j->s->shown,
+	    word_shown(j->s->command, word), strerror(error), hint);
 }
 
 static void
@@ -251,12 +251,13 @@ on_failed(struct job *j, enum link_failure failure, int error)
 		on_exec_failure(j, error);
 	else if (failure == FAILED_FORK) {
 		j->failure = EXIT_INTERNAL;
-		log_error("cannot start a process for '%s': %s%s",
-		    j->s->command, strerror(error), limit_hint(error));
+		log_error("'%s': cannot start a process for '%s': %s%s",
+		    j->s->shown, j->s->command, strerror(error),
+		    limit_hint(error));
 	} else {
 		j->failure = EXIT_UNAVAILABLE;
 		log_error("'%s': too little of the lease was left to start "
-		    "the command", j->s->shown);
+		    "the command; give a longer --ttl", j->s->shown);
 	}
 }
 

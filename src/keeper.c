@@ -414,13 +414,16 @@ finish(struct keeper *k, int status)
 static int
 run_with_lease(struct keeper *k, const struct leaserun_grant *grant)
 {
-	char previous[256];
+	char previous[256], ttl[32] = "";
 	int status;
 
 	k->lease.token = grant->token;
 	confirm(k, grant->sent_ns, grant->ttl_ns);
 	account_acquired(&k->account, grant, k->deadline);
-	log_info("'%s': acquired, token %" PRIu64, k->s->shown, grant->token);
+	if (grant->ttl_ns > 0)
+		duration_format(grant->ttl_ns, ttl, sizeof(ttl));
+	log_info("'%s': acquired, token %" PRIu64 "%s%s", k->s->shown,
+	    grant->token, grant->ttl_ns > 0 ? ", ttl " : "", ttl);
 	if (grant->took_over) {
 		report_other(k->s->report, EVENT_TOOK_OVER,
 		    &grant->previous);

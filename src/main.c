@@ -51,9 +51,10 @@ print_help(void)
 		    commands[i].args, commands[i].help);
 	printf("\n  leaserun COMMAND --help     the options of one command\n"
 	    "  leaserun --version\n\n"
-	    "The manual: leaserun(1), leaserun.conf(5), leaserun-postgres(7), "
+	    "The manual: leaserun(1), leaserun.conf(5), leaserun-events(5), "
 	    "leaserun-etcd(7),\nleaserun-fencing(7), leaserun-migrating(7), "
-	    "leaserun-scaling(7), leaserun-tutorial(7).\n");
+	    "leaserun-postgres(7),\nleaserun-scaling(7), "
+	    "leaserun-tutorial(7).\n");
 	return EXIT_OK;
 }
 

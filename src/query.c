@@ -145,11 +145,11 @@ static int
 not_held(struct ask *q, const char *name, bool is_kept)
 {
 	struct leaserun_entry entry = { .state = LEASERUN_FREE };
-	char *url = url_redact(q->conf.backend);
+	char *store = ask_store(q);
 
-	printf("'%s' is not held in '%s'%s\n", q->names[0], url == NULL ? "" :
-	    url, is_kept ? ", only kept by --min-hold; --force ends that" : "");
-	free(url);
+	printf("'%s' is not held in %s%s\n", q->names[0], store,
+	    is_kept ? ", only kept by --min-hold; --force ends that" : "");
+	free(store);
 	/* Where that cannot be told it is not said. */
 	if (!is_kept && ask_list(q, name, false, keep_entry, &entry) ==
 	    LEASERUN_OK &&

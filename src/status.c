@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ask.h"
 #include "done.h"
@@ -15,6 +16,7 @@
 struct answer {
 	struct show	*show;
 	struct done	*done;		/* of --once; NULL without it */
+	bool		 is_known;	/* something was granted once */
 };
 
 /* The names that a store has, to ask for each of them. */
@@ -78,9 +80,32 @@ collect_done(struct ask *q, const char *name, struct done *done)
 	return result == LEASERUN_OK ? wrong : ask_failed(q, result);
 }
 
+static void
+add_entry(void *arg, const struct leaserun_entry *entry)
+{
+	struct answer *answer = arg;
+
+	show_add(answer->show, entry);
+	if (entry->token != 0 || entry->state != LEASERUN_FREE)
+		answer->is_known = true;
+}
+
+/* Whoever looks into a wrong store should not take it for a free name. */
+static void
+tell_unknown(const struct ask *q, const char *shown)
+{
+	char *store = ask_store(q);
+
+	(isatty(STDERR_FILENO) ? log_notice : log_info)("status: no lease "
+	    "%s%s%swas ever granted in %s; is that the store of the job? see "
+	    "--backend", shown == NULL ? "" : "'", shown == NULL ? "" : shown,
+	    shown == NULL ? "" : "' ", store);
+	free(store);
+}
+
 /* One name, or all with NULL, of the store that is open. */
 static int
-collect(struct ask *q, const char *shown, const struct answer *answer)
+collect(struct ask *q, const char *shown, struct answer *answer)
 {
 	char name[LEASERUN_NAME_SIZE];
 	enum leaserun_result result;
@@ -91,9 +116,14 @@ collect(struct ask *q, const char *shown, const struct answer *answer)
 	if (answer->done != NULL)
 		return collect_done(q, shown == NULL ? NULL : name,
 		    answer->done);
-	result = ask_list(q, shown == NULL ? NULL : name, false, show_add,
-	    answer->show);
-	return result == LEASERUN_OK ? EXIT_OK : ask_failed(q, result);
+	answer->is_known = false;
+	result = ask_list(q, shown == NULL ? NULL : name, false, add_entry,
+	    answer);
+	if (result != LEASERUN_OK)
+		return ask_failed(q, result);
+	if (!answer->is_known)
+		tell_unknown(q, shown);
+	return EXIT_OK;
 }
 
 /* Opens the store that the configuration has for this name alone. */
@@ -130,7 +160,7 @@ print_answer(const struct ask *q, const struct answer *answer)
 static int
 status(struct ask *q, const char *unused)
 {
-	struct answer answer = { show_new(), NULL };
+	struct answer answer = { show_new(), NULL, false };
 	int i, wrong = 0;
 
 	(void)unused;

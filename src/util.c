@@ -70,7 +70,9 @@ exec_failure(const char *command, int error, const char **hint)
 		*hint = " (its interpreter is missing)";
 		return EXIT_CANNOT_EXEC;
 	}
-	if (error == E2BIG)
+	if (error == ENOENT && strchr(command, '/') == NULL)
+		*hint = " (in no directory of PATH)";
+	else if (error == E2BIG)
 		*hint = " (one string over 128 KiB, or all arguments and the "
 		    "environment together over the stack limit's quarter)";
 	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXEC;

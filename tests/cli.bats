@@ -122,16 +122,18 @@ hold() {
 }
 
 @test "a password on the command line is one only if it is there" {
+	local at=(--module-dir "$PWD")
+
 	for url in postgres:/cron@h/ops postgres:///cron@h postgres:cron@h \
 	    etcd:/cron@h; do
-		run_tool 78 run -b "$url" job true
+		run_tool 78 run "${at[@]}" -b "$url" job true
 		assert_lacks "$stderr" "shows in ps"
 	done
 	for url in postgres:/cron:x@h/ops postgres://:x@h postgres:cron:x@h \
 	    'etcd:/h?password=x'; do
-		run_tool 78 run -b "$url" job true
+		run_tool 78 run "${at[@]}" -b "$url" job true
 		assert_contains "$stderr" "shows in ps"
-		run_tool 78 status -b "$url" job
+		run_tool 78 status "${at[@]}" -b "$url" job
 		assert_contains "$stderr" "shows in ps"
 	done
 }
@@ -375,7 +377,8 @@ hold() {
 
 @test "what cannot be executed is 126 or 127, and the lease is free again" {
 	run_tool 127 run job -- no-such-command
-	assert_contains "$stderr" "cannot run 'no-such-command'"
+	assert_contains "$stderr" "'job': cannot run 'no-such-command'"
+	assert_contains "$stderr" "PATH"
 	: >plain
 	chmod 644 plain
 	run_tool 126 run job -- ./plain
@@ -615,7 +618,7 @@ without_daemons() {
 	without_daemons "$LEASERUN" run --log syslog -v job false 2>err ||
 	    status=$?
 	assert_equal "$status" 1
-	grep -x "leaserun: 'job': released.*" err
+	grep "leaserun: 'job': released, ended with 1 after " err
 	assert_lacks "$(cat err)" "<"
 	status=0
 	without_daemons "$LEASERUN" run --log syslog 2>err || status=$?

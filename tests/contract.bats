@@ -417,6 +417,11 @@ uptime_ms() {
 	assert_equal "$(field state)" '"free"'
 	assert_equal "$(field token)" null
 	assert_equal "$(field last_run)" null
+	run_tool 0 status -v "$name"
+	assert_contains "$stderr" "no lease '$name' was ever granted in '"
+	run_tool 0 run "$name" -- true
+	run_tool 0 status -v "$name"
+	assert_lacks "$stderr" "ever granted"
 }
 
 @test "status tells how the last run ended" {

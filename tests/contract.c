@@ -1295,11 +1295,15 @@ test_revoke_force(void)
 	}
 	check(strcmp(entry.owner, p.owner) == 0,
 	    "force says whom it took it from");
-	check(look(&q, name).state == LEASERUN_FREE, "the name is free");
+	entry = look(&q, name);
+	check(entry.state == LEASERUN_FREE, "the name is free");
+	check(entry.unclean, "but its holder did not release it");
 	check_result(renew(&p, name, &r), LEASERUN_LOST, &p,
 	    "the holder's renewal");
 	check(r.loss == LEASERUN_LOSS_FORCED, "freed by force is the reason");
 	check_result(take(&q, name), LEASERUN_OK, &q, "another gets it");
+	check(q.grant.took_over && strcmp(q.grant.previous.owner, p.owner) == 0,
+	    "and is told from whom");
 	check(q.grant.token > p.grant.token, "with a higher token");
 	check_result(renew(&p, name, &r), LEASERUN_LOST, &p,
 	    "the renewal after that");

@@ -674,6 +674,13 @@ loss_at(const struct state *s, uint64_t token, int64_t now)
 	return live(s, now) ? LEASERUN_LOSS_TAKEN : LEASERUN_LOSS_EXPIRED;
 }
 
+/* The last holder did not release: its lease ran out or was freed by force. */
+static bool
+is_unclean(const struct state *s)
+{
+	return s->held || (s->forced != 0 && s->forced == s->entry.token);
+}
+
 static void
 entry_at(const struct state *s, int64_t now, struct leaserun_entry *entry)
 {
@@ -685,6 +692,7 @@ entry_at(const struct state *s, int64_t now, struct leaserun_entry *entry)
 	entry->expires_in_ms = -1;
 	entry->waiting = -1;
 	if (entry->state == LEASERUN_FREE) {
+		entry->unclean = is_unclean(s);
 		entry->owner[0] = entry->label[0] = entry->host[0] = '\0';
 		entry->pid = entry->acquired_ms = entry->renewed_ms = 0;
 		return;
@@ -737,9 +745,7 @@ state_grant(struct state *s, const struct leaserun_request *request,
 		return LEASERUN_HELD;
 	grant->took_over = false;
 	if (!again || !live(s, now)) {
-		/* Nobody released it: it ran out or was freed by force. */
-		if (!again && (s->held ||
-		    (s->forced != 0 && s->forced == s->entry.token))) {
+		if (!again && is_unclean(s)) {
 			grant->took_over = true;
 			grant->previous = s->entry;
 		}

@@ -403,7 +403,9 @@ writer() {
 	assert_equal "$(cat full/e)" ""
 	assert_equal "$(grep -c "No space left" stderr)" 1
 	assert_contains "$stderr" "3 events were not written"
-	run_tool 7 run --events full/e job sh -c 'rm full/filler; exit 7'
+	run_tool 7 run --renew-every 200ms --events full/e --metrics m job sh -c '
+		until grep -q "No space left" stderr; do sleep 0.02; done
+		rm full/filler; exit 7'
 	mv full/e e
 	assert_equal "$(names)" "released end"
 	assert_event released '.dropped == 1'

@@ -810,7 +810,7 @@ not_run() {
 	    2>stderr || status=$?
 	cut -c 1-200 stderr
 	assert_equal $status 126
-	file_has stderr "leaserun: cannot run 'true': Argument list too long"
+	file_has stderr "cannot run 'true': Argument list too long"
 	run_tool 0 run job -- true
 }
 
@@ -822,7 +822,7 @@ not_run() {
 	LEASERUN_CHAIN=$(printf '%0131050d' 0)
 	timeout 10 "$LEASERUN" run job -- true 2>stderr || status=$?
 	assert_equal $status 126
-	file_has stderr "leaserun: cannot run 'true': Argument list too long"
+	file_has stderr "cannot run 'true': Argument list too long"
 	unset LEASERUN_CHAIN
 	run_tool 0 run job -- true
 }
