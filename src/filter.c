@@ -21,8 +21,11 @@ static bool kills_priorities, kills_pidfds;
 static void
 try_priorities(void)
 {
-	struct sched_param param = { 0 };
+	struct sched_param param;
 
+	sched_getscheduler(0);
+	sched_getparam(0, &param);
+	param.sched_priority = 0;
 	sched_setscheduler(0, SCHED_OTHER, &param);
 	setpriority(PRIO_PROCESS, 0, 0);
 }

@@ -150,7 +150,7 @@ read_text(int fd, size_t size)
 static int
 load(const struct metrics *m, struct prom_set *set, char *error, size_t size)
 {
-	struct stat st;
+	struct stat st = { .st_mode = 0 };
 	char *text;
 	size_t line;
 	int fd;
@@ -164,9 +164,10 @@ load(const struct metrics *m, struct prom_set *set, char *error, size_t size)
 	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode) ||
 	    st.st_size > SIZE_MAX_READ) {
 		close(fd);
-		snprintf(error, size, "cannot write metrics: '%.300s' is too "
-		    "large for a file of metrics, and is left alone; move it "
-		    "away", m->run->metrics);
+		snprintf(error, size, "cannot write metrics: '%.300s' is %s, "
+		    "and is left alone; move it away", m->run->metrics,
+		    S_ISREG(st.st_mode) ? "too large for a file of metrics" :
+		    "not a regular file");
 		errno = EFBIG;
 		return -1;
 	}

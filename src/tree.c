@@ -23,6 +23,7 @@
 /* A walk that is longer than this leaves the rest to the next round. */
 #define TREE_MAX	16384
 #define DEPTH_MAX	4096
+#define PRIORITY_MAX	99	/* of a real-time process */
 /* The job inherits the hold descriptor here, or higher. */
 #define HOLD_FD_MIN	200
 
@@ -475,17 +476,26 @@ tree_exec_result(int exec_fd)
 void
 tree_hurry(enum tree_rank rank)
 {
-	struct sched_param param = { .sched_priority = (int)rank };
-	int policy = sched_getscheduler(0);
+	static bool is_done;
+	struct sched_param param;
 	struct rlimit limit;
+	int policy;
 
-	if (!is_ordinary(policy) || filter_kills_priorities())
+	if (is_done || filter_kills_priorities())
+		return;
+	is_done = true;
+	policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+	if (policy == SCHED_DEADLINE || sched_getparam(0, &param) == -1)
 		return;		/* someone knows better */
+	/* The job has the priority that we came with, and may never rest. */
+	param.sched_priority += (int)rank;
+	if (param.sched_priority > PRIORITY_MAX)
+		param.sched_priority = PRIORITY_MAX;
 	/* What uses up this limit of the job is signalled and killed. */
-	if (getrlimit(RLIMIT_RTTIME, &limit) == -1 ||
+	if ((getrlimit(RLIMIT_RTTIME, &limit) == -1 ||
 	    limit.rlim_cur != RLIM_INFINITY ||
 	    sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param) ==
-	    -1)
+	    -1) && is_ordinary(policy))
 		setpriority(PRIO_PROCESS, 0, -20);
 }
 

@@ -120,11 +120,12 @@ void	tree_spare_zombie(struct tree_exempt *, pid_t child);
 /*
  * Who may have to kill the job goes first, if we have the right to do that: on
  * a machine whose processors are all in use a timer's process gets its turn
- * later than the margin allows.  So it is done at the job's start where a lease
- * expires, and where it does not, and every microsecond of a short job is ours,
- * when the job has to end.  A library that spins in the keeper must not be in
- * the guard's way.  The caller's children do not inherit it, but lose what else
- * there was, so the command comes before.
+ * later than the margin allows.  So it is done at the job's start where a
+ * lease expires, and where it does not, and every microsecond of a short job
+ * is ours, when the job has to end.  A library that spins in the keeper must
+ * not be in the guard's way, nor must a real-time job: the rank is added to
+ * the priority that we came with.  The caller's children do not inherit it,
+ * but lose what else there was, so the command comes before.
  */
 enum tree_rank {
 	TREE_KEEPER = 1,

@@ -646,6 +646,12 @@ writer() {
 	tell 7 job sh -c 'exit 7'
 	assert_contains "$stderr" "'m.prom' is too large for a file of metrics"
 	assert_equal "$(stat -c %s m.prom)" $((9 << 20))
+	rm m.prom
+	mkfifo p
+	tell 7 job sh -c 'until [ -e m.prom ]; do sleep 0.02; done
+	    mv -f p m.prom; exit 7'
+	assert_contains "$stderr" "'m.prom' is not a regular file, and is left"
+	rm m.prom
 	# One sample of each is enough.
 	seq -f 'leaserun_ttl_seconds{name="job%g",backend="x"} 1' 4096 >m.prom
 	cp m.prom old

@@ -567,16 +567,37 @@ scheduled() {
 	assert_ends 143 "$first"
 }
 
-@test "a real-time priority that we came with is not lowered" {
+@test "a real-time priority that we came with is the job's, ours is higher" {
 	chrt -f 7 true || return 0
 	bg chrt -f 7 "$LEASERUN" run "${FAKE[@]}" -t 60s job -- \
 	    "$PROBE" out every=100 2>first
 	first=$!
 	wait_until 10 ticking 1
-	assert_equal "$(scheduling "$first")" "0 7 1"
-	assert_equal "$(scheduling "$(guard "$first")")" "0 7 1"
+	wait_until 10 scheduled "$first" "0 8 1"
+	wait_until 10 scheduled "$(guard "$first")" "0 9 1"
+	assert_equal "$(scheduling "$(awk '$1 == "start" { print $4 }' out)")" \
+	    "0 7 1"
 	kill -TERM "$first"
 	assert_ends 143 "$first"
+}
+
+# It leaves nothing of the processor to others of its priority.
+@test "a real-time job that never rests: renewed, and ended in time" {
+	local cpu
+
+	chrt -f 7 true || return 0
+	[ "$(nproc)" -gt 1 ] || return 0
+	cpu=$(taskset -cp $BASHPID | grep -oE '[0-9]+' | tail -n 1)
+	bg taskset -c "$cpu" chrt -f 7 "$LEASERUN" run "${FAKE[@]}" \
+	    --owner first job -- sh -c 'echo $$ >pid
+	    while :; do :; done' 2>first
+	first=$!
+	wait_until 20 test -s pid
+	wait_until 20 calls_reach renew first ok \
+	    $(($(call_count renew first ok) + 3))
+	script renew unavailable
+	assert_ends 79 "$first"
+	is_gone "$(cat pid)"
 }
 
 # --- Those who outlive the command ---
