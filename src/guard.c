@@ -478,7 +478,7 @@ guard_run(int link, struct deadline_page *page, const struct guard_job *job)
 	if (job->own_group)
 		setpgid(0, 0);
 	prctl(PR_SET_NAME, "leaserun-guard", 0, 0, 0);
-	g.child_fd = tree_open_children();
+	g.child_fd = children_open();
 	g.timer = timer_open();
 	if (tree_init() == -1 || g.child_fd == -1 || g.timer == -1)
 		return 1;

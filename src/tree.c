@@ -4,7 +4,6 @@
  */
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -393,16 +392,6 @@ tree_init(void)
 		return -1;
 	}
 	return proc_init();
-}
-
-int
-tree_open_children(void)
-{
-	sigset_t chld;
-
-	sigemptyset(&chld);
-	sigaddset(&chld, SIGCHLD);
-	return signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 /* Between fork and exec: only calls that are safe there. */

@@ -45,12 +45,6 @@ struct tree_command {
  */
 int	tree_init(void);
 
-/*
- * A signalfd for SIGCHLD, which is to be blocked: children ended, stopped, or
- * were continued.  -1 with errno.
- */
-int	tree_open_children(void);
-
 bool	tree_busy(void);
 
 /*

@@ -4,9 +4,11 @@
  */
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,6 +31,16 @@ fds_open_standard(void)
 			return -1;
 	}
 	return 0;
+}
+
+int
+children_open(void)
+{
+	sigset_t chld;
+
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	return signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 bool

@@ -31,6 +31,12 @@ enum exit_status {
 /* Opens /dev/null on whichever of 0, 1 and 2 is missing; -1 and errno. */
 int	 fds_open_standard(void);
 
+/*
+ * A signalfd for SIGCHLD, which is to be blocked: children have ended, stopped,
+ * or were continued.  -1 and errno.
+ */
+int	 children_open(void);
+
 /* Whether n more can be opened by this process. */
 bool	 fds_left(int n);
 
