@@ -19,6 +19,7 @@
 #define SOCKETS_MAX	14		/* that host->wait() takes */
 #define BODY_MAX	((size_t)8 << 20)
 #define NS_PER_MS	INT64_C(1000000)
+#define DATE_END	INT64_C(253402300800)	/* of the year 9999, in s */
 
 struct transfer {
 	CURL		*easy;
@@ -115,7 +116,7 @@ take_header(char *data, size_t one, size_t n, void *arg)
 		memcpy(value, data, n);
 		value[n] = '\0';
 		when = curl_getdate(value + sizeof(name) - 1, NULL);
-		if (when > 0)
+		if (when > 0 && when < DATE_END)
 			h->date_ms = (int64_t)when * 1000;
 	}
 	return n;
