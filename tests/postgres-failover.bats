@@ -364,7 +364,7 @@ nobody_waits_for_locks() {
 	kill -STOP "$pid"
 	set_server synchronous_standby_names ''
 	run_tool 0 run -v --once K job -- true
-	assert_contains "$stderr" 'released, done for K'
+	assert_contains "$stderr" ', done for K'
 	assert_lacks "$stderr" 'could not'
 	assert_lacks "$stderr" 'trying again'
 	run_tool 0 revoke --force held
