@@ -206,6 +206,19 @@ find_own(struct etcd *e, struct etcdwait *w, int64_t deadline,
 	return LEASERUN_OK;
 }
 
+/* Our own grant writes over it, and its answer may be lost. */
+static void
+note_previous(struct etcd *e, const struct etcdview *view)
+{
+	struct etcdgrip *g = &e->grip;
+
+	if (!view->last.there ||
+	    strcmp(etcdkv_text(&view->last, "owner"), g->owner) == 0)
+		return;
+	g->grants = view->last.version;
+	etcdlook_previous(view, &g->previous);
+}
+
 static enum leaserun_result
 read_answer(struct etcd *e, struct etcdwait *w, const json_t *answer,
     int64_t deadline, struct leaserun_grant *grant)
@@ -219,6 +232,7 @@ read_answer(struct etcd *e, struct etcdwait *w, const json_t *answer,
 	if (result != LEASERUN_OK)
 		return result;
 	if (json_is_true(json_object_get(answer, "succeeded"))) {
+		note_previous(e, w->view);
 		result = note_grant(e, w, grant);
 		/* Until when it lasts another one has said. */
 		return result != LEASERUN_OK || e->grip.endpoint ==
@@ -233,19 +247,6 @@ read_answer(struct etcd *e, struct etcdwait *w, const json_t *answer,
 		etcdqueue_read(e, w, answer, 3);
 	w->is_denied = !etcdwait_is_blocked(w);
 	return LEASERUN_HELD;
-}
-
-/* Our own grant writes over it, and its answer may be lost. */
-static void
-note_previous(struct etcd *e, const struct etcdview *view)
-{
-	struct etcdgrip *g = &e->grip;
-
-	if (!view->last.there ||
-	    strcmp(etcdkv_text(&view->last, "owner"), g->owner) == 0)
-		return;
-	g->grants = view->last.version;
-	etcdlook_previous(view, &g->previous);
 }
 
 /* One try.  OK, HELD, or it cannot be told. */
