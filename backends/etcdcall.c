@@ -55,8 +55,8 @@ etcdcall_http(struct etcd *e)
 	return e->http;
 }
 
-int64_t
-etcdcall_local_ms(void)
+static int64_t
+local_ms(void)
 {
 	struct timespec ts;
 
@@ -64,30 +64,36 @@ etcdcall_local_ms(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / ETCD_NS_PER_MS;
 }
 
-/*
- * Etcd tells whole seconds.  Our own clock knows the rest, if it could be the
- * same one.
- */
+int64_t
+etcdcall_ahead_ms(const struct etcd *e)
+{
+	int64_t ours = local_ms() - e->host->now() / ETCD_NS_PER_MS;
+
+	if (!e->has_clock || (ours >= e->clock_min_ms &&
+	    ours <= e->clock_max_ms))
+		return 0;
+	return ours - (ours < e->clock_min_ms ? e->clock_min_ms :
+	    e->clock_max_ms);
+}
+
+/* This host's clock, brought to the nearest that etcd's could be. */
 int64_t
 etcdcall_clock_ms(const struct etcd *e)
 {
-	int64_t theirs = e->clock_ms + e->host->now() / ETCD_NS_PER_MS;
-	int64_t ours = etcdcall_local_ms();
-
-	return !e->has_clock || (ours >= theirs && ours - theirs <= 1000) ?
-	    ours : theirs;
+	return local_ms() - etcdcall_ahead_ms(e);
 }
 
-/* The header has whole seconds: the latest guess is the best one. */
+/*
+ * An answer has the time to the second, of some moment since the request: one
+ * that took long to be read proves less than one that did not.
+ */
 static void
-note_clock(struct etcd *e, int64_t date_ms)
+note_clock(struct etcd *e, int64_t sent, int64_t date_ms)
 {
-	int64_t offset = date_ms - e->host->now() / ETCD_NS_PER_MS;
-
-	if (date_ms == 0 || (e->has_clock && offset < e->clock_ms &&
-	    e->clock_ms - offset < 1000))
+	if (date_ms == 0)
 		return;
-	e->clock_ms = offset;
+	e->clock_min_ms = date_ms - e->host->now() / ETCD_NS_PER_MS;
+	e->clock_max_ms = date_ms + 1000 - sent / ETCD_NS_PER_MS;
 	e->has_clock = true;
 }
 
@@ -280,15 +286,17 @@ ask(struct etcd *e, unsigned int endpoint, const char *path, const char *body,
 {
 	struct etcdhttp_answer http;
 	enum leaserun_result result;
+	int64_t sent;
 
 	*what = ETCD_TRANSIENT;
 	if (etcdcall_http(e) == NULL)
 		return LEASERUN_UNAVAILABLE;
+	sent = e->host->now();
 	result = etcdhttp_post(e->http, e->url.endpoints[endpoint], path, body,
 	    e->token, deadline, &http);
 	if (result != LEASERUN_OK)
 		return result;
-	note_clock(e, http.date_ms);
+	note_clock(e, sent, http.date_ms);
 	return judge(e, endpoint, &http, answer, what);
 }
 

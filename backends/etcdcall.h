@@ -57,8 +57,10 @@ struct etcd {
 	bool		is_open;	/* etcd asks for no authentication */
 	char		refused[ETCDURL_WORD_SIZE];	/* this password */
 	int64_t		refused_at;
-	int64_t		clock_ms;	/* etcd's wall clock less ours; */
-	bool		has_clock;	/* ours is host->now() */
+	/* By its last answer: etcd's wall clock less host->now(). */
+	bool		has_clock;
+	int64_t		clock_min_ms;
+	int64_t		clock_max_ms;
 	char		said[LEASERUN_ERROR_SIZE];	/* last, for doctor */
 	struct etcdgrip	grip;
 };
@@ -91,9 +93,11 @@ void	etcdcall_rotate(struct etcd *);
 /* The HTTP part, made when it is first needed; NULL: no memory. */
 struct etcdhttp *etcdcall_http(struct etcd *);
 
-/* etcd's wall clock, as far as it is known, and that of this host. */
+/* etcd's wall clock, as far as it is known. */
 int64_t	etcdcall_clock_ms(const struct etcd *);
-int64_t	etcdcall_local_ms(void);
+
+/* This host's is ahead by at least this (< 0: behind); 0: it may be right. */
+int64_t	etcdcall_ahead_ms(const struct etcd *);
 
 /* An answer that cannot be understood: UNAVAILABLE, with a text. */
 enum leaserun_result etcdcall_nonsense(const struct etcd *, const char *what);

@@ -103,22 +103,13 @@ etcdonce_is_done(const json_t *txn, size_t i)
 	return false;
 }
 
-/*
- * A host whose clock is elsewhere would name another period.  Etcd tells whole
- * seconds, and at some moment since the request: it gets the benefit of both.
- */
+/* A host whose clock is elsewhere would name another period. */
 static enum leaserun_result
-check_clock(const struct etcd *e, int64_t sent, int64_t period_ns)
+check_clock(const struct etcd *e, int64_t period_ns)
 {
-	int64_t took_ms = (e->host->now() - sent) / ETCD_NS_PER_MS;
-	int64_t ahead = etcdcall_local_ms() - etcdcall_clock_ms(e);
-	int64_t limit = period_ns / ETCD_NS_PER_MS / 10;
+	int64_t ahead = etcdcall_ahead_ms(e);
 
-	if (period_ns == 0 || !e->has_clock)
-		return LEASERUN_OK;
-	if (ahead > 0)
-		ahead = ahead > 1000 + took_ms ? ahead - 1000 - took_ms : 0;
-	if (llabs(ahead) <= limit)
+	if (period_ns == 0 || llabs(ahead) <= period_ns / ETCD_NS_PER_MS / 10)
 		return LEASERUN_OK;
 	e->host->error(e->host, "the clock of this host is %lld.%03d s %s the "
 	    "server's, more than a tenth of the period of --once-per; set it "
@@ -132,7 +123,6 @@ etcdonce_look(struct etcd *e, const struct leaserun_request *q,
     int64_t deadline)
 {
 	json_t *ops = json_array(), *request, *answer = NULL;
-	int64_t sent = e->host->now();
 	enum leaserun_result result;
 
 	etcdonce_add_look(e, ops, q);
@@ -144,7 +134,7 @@ etcdonce_look(struct etcd *e, const struct leaserun_request *q,
 	if (etcdjson_response(answer, 0, "response_range") == NULL)
 		result = etcdcall_nonsense(e, "no range");
 	else
-		result = check_clock(e, sent, q->once_period_ns);
+		result = check_clock(e, q->once_period_ns);
 	if (result == LEASERUN_OK && etcdonce_is_done(answer, 0))
 		result = LEASERUN_DONE;
 	json_decref(answer);

@@ -1548,6 +1548,18 @@ clock_off() {
 	run_tool 0 run --once-per 1s job true
 }
 
+@test "answers that come late do not make what is recorded early" {
+	local ended
+
+	with_relay
+	order "delay 1200"
+	run_tool 0 run -t 60s -r 20s --connect-timeout 60s job \
+	    date -u +%FT%T
+	ended=$stdout
+	run_tool 0 status "${direct[@]}" --json job
+	[[ ! $(sed -n 's/.*"ended_at": "\(.*\)".*/\1/p' <<<"$stdout") < $ended ]]
+}
+
 @test "--once: a release whose answer is lost has recorded it, once" {
 	local how what n=0
 
