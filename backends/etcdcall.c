@@ -236,9 +236,8 @@ judge_silence(struct etcd *e, unsigned int endpoint,
 	const char *advice = "";
 
 	*what = ETCD_TRANSIENT;
-	if (e->url.tls && e->url.cert == NULL &&
-	    strstr(http->text, "no answer") == NULL &&
-	    strstr(http->text, "refused") == NULL && !http->refused_tls)
+	if (e->url.tls && e->url.cert == NULL && http->has_met &&
+	    !http->refused_tls)
 		advice = " (if etcd asks for a client certificate, give -o "
 		    "cert= and -o key=; if it does without TLS, write etcd:)";
 	fail(e, endpoint, http->text, advice);
@@ -271,6 +270,9 @@ judge(struct etcd *e, unsigned int endpoint,
 		inner = json_object_get(json, "result");
 		*answer = inner != NULL ? json_incref(inner) :
 		    json_incref(json);
+		if (!etcdjson_int(json_object_get(*answer, "header"),
+		    "raft_term", &e->term))
+			e->term = 0;
 		*what = ETCD_DONE;
 		result = LEASERUN_OK;
 	}

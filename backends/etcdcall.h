@@ -37,7 +37,7 @@ struct etcdgrip {
 	int64_t		ttl_ns;		/* of it */
 	int64_t		granted_ns;	/* first */
 	int64_t		sent_ns;	/* granted or kept alive last, */
-	unsigned int	endpoint;	/* by this one */
+	int64_t		term;		/* in that of this leader */
 	uint64_t	token;		/* 0: not yet */
 	int64_t		revision;	/* of the key; it makes the token */
 	int64_t		hold_ttl_s;	/* min-hold, 0: none */
@@ -53,6 +53,7 @@ struct etcd {
 	struct etcdhttp_setup setup;
 	struct etcdhttp	*http;		/* NULL until the first request */
 	unsigned int	endpoint;	/* the one to ask next */
+	int64_t		term;		/* of the leader, at the last answer */
 	char		token[ETCDHTTP_AUTH_SIZE];	/* "": none */
 	bool		is_open;	/* etcd asks for no authentication */
 	char		refused[ETCDURL_WORD_SIZE];	/* this password */

@@ -330,6 +330,14 @@ is_refusal(CURLcode code)
 	    code == CURLE_SSL_ISSUER_ERROR || code == CURLE_SSL_CERTPROBLEM;
 }
 
+static bool
+has_met(CURLcode code)
+{
+	return code != CURLE_COULDNT_RESOLVE_HOST &&
+	    code != CURLE_COULDNT_RESOLVE_PROXY &&
+	    code != CURLE_COULDNT_CONNECT && code != CURLE_OPERATION_TIMEDOUT;
+}
+
 static void
 fill_answer(const struct etcdhttp *h, const struct transfer *t,
     struct etcdhttp_answer *answer)
@@ -346,6 +354,7 @@ fill_answer(const struct etcdhttp *h, const struct transfer *t,
 	}
 	answer->text = t->error[0] != '\0' ? t->error :
 	    curl_easy_strerror(t->code);
+	answer->has_met = has_met(t->code);
 	answer->refused_tls = is_refusal(t->code);
 	answer->bad_files = t->code == CURLE_SSL_CACERT_BADFILE ||
 	    t->code == CURLE_SSL_CERTPROBLEM;

@@ -28,6 +28,7 @@ struct etcdhttp_setup {
 /* Valid until the next request. */
 struct etcdhttp_answer {
 	long		 status;	/* 0: no answer, text says why */
+	bool		 has_met;	/* a server, whatever came of it */
 	bool		 refused_tls;	/* by us, or our certificate */
 	bool		 bad_files;	/* certificates that cannot be read */
 	const char	*body;		/* with a NUL behind it */

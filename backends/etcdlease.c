@@ -198,22 +198,24 @@ etcdlease_has(const struct etcdview *view, const char *owner)
 
 /*
  * The keepalive first, then the proof that the key is still ours: an old
- * leader that nobody follows any more answers the one, but not the other.
- * *ttl_s 0: no lease there.  Both together are what is confirmed, by *one.
+ * leader that nobody follows any more answers the one, but not the other,
+ * unless it has just found the new one.  A member tells the term that it had
+ * before it kept the lease alive, and after it has read: *one if these are the
+ * same.  *ttl_s 0: no lease there.
  */
 static enum leaserun_result
 confirm_once(struct etcd *e, const char *name, const char *owner,
     int64_t deadline, int64_t *ttl_s, struct etcdview *view, bool *one)
 {
 	enum leaserun_result result;
-	unsigned int endpoint;
+	int64_t term;
 
 	result = etcdlease_renew(e, etcdlease_id(owner), deadline, ttl_s);
 	if (result != LEASERUN_OK)
 		return result;
-	endpoint = e->endpoint;
+	term = e->term;
 	result = etcdview_look(e, view, name, deadline);
-	*one = endpoint == e->endpoint;
+	*one = term == e->term && term != 0;
 	return result;
 }
 
@@ -234,7 +236,7 @@ etcdlease_confirm(struct etcd *e, const char *name, const char *owner,
 			return result;
 		if (asked)
 			return one ? LEASERUN_OK : etcdcall_nonsense(e,
-			    "not all of it is of one member");
+			    "not all of it is of one leader");
 		/* The lease, or who answers for it, is in doubt: once more. */
 		asked = true;
 		etcdview_clear(view);
@@ -280,7 +282,7 @@ etcdgrip_keep(struct etcd *e, int64_t deadline)
 		return result;
 	g->is_granted = ttl_s > 0;
 	g->sent_ns = sent;
-	g->endpoint = e->endpoint;
+	g->term = e->term;
 	g->ttl_ns = ttl_s * ETCD_NS_PER_S;
 	return LEASERUN_OK;
 }
@@ -302,15 +304,18 @@ etcdgrip_grant(struct etcd *e, int64_t ttl_ns, int64_t min_hold_ns,
 			return result;
 		g->is_granted = true;
 		g->granted_ns = g->sent_ns = sent;
-		g->endpoint = e->endpoint;
+		g->term = e->term;
 		g->ttl_ns = ttl_s * ETCD_NS_PER_S;
 		g->queued = 0;
 	}
-	g->hold_ttl_s = 0;
 	if (result != LEASERUN_OK || min_hold_ns == 0)
 		return result;
 	result = etcdlease_get(e, etcdlease_hold_id(g->owner),
-	    etcdlease_seconds(min_hold_ns), deadline, &sent, &g->hold_ttl_s);
-	g->hold_until = sent + min_hold_ns;
+	    etcdlease_seconds(min_hold_ns), deadline, &sent, &ttl_s);
+	/* One of an earlier try may have its key: it stays known. */
+	if (result == LEASERUN_OK) {
+		g->hold_ttl_s = ttl_s;
+		g->hold_until = sent + min_hold_ns;
+	}
 	return result;
 }

@@ -32,7 +32,7 @@ enum leaserun_result etcdlease_renew(struct etcd *, int64_t id,
 
 /*
  * Keeps the lease of an owner alive, from *sent_ns on, and then looks who has
- * the name.  OK: both are of one member, or the name is not bound to that
+ * the name.  OK: both are of one leader, or the name is not bound to that
  * lease; *ttl_s as above.  The view is to be cleared whatever comes.
  */
 enum leaserun_result etcdlease_confirm(struct etcd *, const char *name,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "etcdgive.h"
 #include "etcdjson.h"
 #include "etcdkeys.h"
 #include "etcdlease.h"
@@ -196,7 +197,7 @@ find_own(struct etcd *e, struct etcdwait *w, int64_t deadline,
 		g->granted_ns = sent;
 	g->is_granted = true;
 	g->sent_ns = sent;
-	g->endpoint = e->endpoint;
+	g->term = e->term;
 	g->ttl_ns = ttl_s * ETCD_NS_PER_S;
 	g->revision = w->view->held.created;
 	g->token = etcdview_token(w->view, &w->view->held);
@@ -235,8 +236,8 @@ read_answer(struct etcd *e, struct etcdwait *w, const json_t *answer,
 		note_previous(e, w->view);
 		result = note_grant(e, w, grant);
 		/* Until when it lasts another one has said. */
-		return result != LEASERUN_OK || e->grip.endpoint ==
-		    e->endpoint ? result : find_own(e, w, deadline, grant);
+		return result != LEASERUN_OK || e->grip.term == e->term ?
+		    result : find_own(e, w, deadline, grant);
 	}
 	if (w->request->once_key != NULL && etcdonce_is_done(answer,
 	    asks_place(e, w) ? DENIAL_WAIT : DENIAL))
@@ -432,11 +433,12 @@ etcdtake_acquire(void *self, const struct leaserun_request *request,
 		e->host->debug(e->host, "a place in the queue runs out by "
 		    "itself");
 	/*
-	 * The last try of a wait that ran out got no answer: without its lease
-	 * it can grant nothing any more.
+	 * The last try of a wait that ran out got no answer: what it may have
+	 * been granted is given back, and then it can be granted nothing.
 	 */
 	if (result == LEASERUN_UNAVAILABLE && w.told && request->wait &&
-	    e->host->now() >= deadline && leave(e) == LEASERUN_OK)
+	    e->host->now() >= deadline && etcdgive_abandon(e, request->name,
+	    request->owner, e->host->now() + CANCEL_NS) == LEASERUN_OK)
 		result = LEASERUN_HELD;
 	if (result == LEASERUN_OK)
 		*grant = out;

@@ -418,9 +418,9 @@ pgconn_run(struct pgconn *c, const struct pgstatement *s, unsigned int n,
 
 	memset(res, 0, n * sizeof(*res));
 	for (tries = 0; tries <= c->url->nhosts; tries++) {
-		c->is_early = false;
 		if (c->pg != NULL && c->is_in_flight)
 			drain(c, deadline);
+		c->is_early = false;
 		if (c->pg != NULL && is_over(c))
 			pgconn_close(c);
 		result = pgdial(c, deadline);

@@ -79,7 +79,8 @@ const unsigned int pgsql_ncolumns =
 #define LEAST	"coalesce((SELECT f.token FROM @ AS f WHERE f.name = ''), 0)"
 #define FROM(column) \
     "from_" column " = CASE WHEN " OWN " THEN l.from_" column \
-    " WHEN l.state IN ('held', 'forced') THEN l." column " END,"
+    " WHEN l.state IN ('held', 'forced') AND l.owner <> $2 THEN l." column \
+    " END,"
 #define GRANTED \
     "RETURNING l.token, l.from_owner, l.from_label, l.from_host," \
     " l.from_token, " CHECK

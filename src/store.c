@@ -216,8 +216,11 @@ acquire(struct store *st, const struct leaserun_request *request,
 			return LEASERUN_INTERRUPTED;
 		if (result == LEASERUN_INTERRUPTED)
 			continue;
-		if (is_held_at_last(st, limit, now_ns()))
+		/* Held when it was heard last, but it may be ours by now. */
+		if (is_held_at_last(st, limit, now_ns())) {
+			abandon(st, conf->conflict_exit_code);
 			return LEASERUN_HELD;
+		}
 		if (st->is_held && failing_at <= st->heard_at)
 			failing_at = now_ns();
 		if (is_hopeless(st, limit, failing_at, now_ns()) ||

@@ -308,6 +308,21 @@ with_relay() {
 	[ ! -e ran ]
 }
 
+@test "an acquire that is given up leaves no --min-hold" {
+	with_relay
+	# Granted without an answer; and the lease runs out before it is given up.
+	order "swallow-once $acquiring"
+	bg "$LEASERUN" run -t 3s --min-hold 1h --connect-timeout 9s job \
+	    touch ran 2>given.up
+	wait_until 20 test -e relay.done
+	order "cut /v3/lease/keepalive"
+	assert_ends 69 $!
+	[ ! -e ran ]
+	rm relay
+	run_tool 0 run "${direct[@]}" job touch ran
+	[ -e ran ]
+}
+
 # --- Renewing ---
 
 # holder [OPTION]...: a run in the background with a job, tests/probe.c, that
@@ -1252,6 +1267,19 @@ is_old() {
 	order stall
 	assert_ends 75 "$waiter"
 	[ ! -e ran ]
+}
+
+@test "a wait that runs out on a lost grant: 75, and nobody died" {
+	with_relay
+	hold "${direct[@]}" -t 60s
+	waiter got -w 8s -t 6s --min-hold 1h
+	order "swallow $acquiring"
+	let_go
+	assert_ends 75 "$waiter"
+	[ ! -e got ]
+	rm relay
+	run_tool 0 run "${direct[@]}" job true
+	assert_equal "$output" ""
 }
 
 @test "a wait that runs out leaves no place in the queue" {

@@ -924,6 +924,20 @@ spoilt_while_releasing() {
 	assert_order
 }
 
+@test "wait that runs out while its answer is lost: 75, and given back" {
+	first -- cleanup=1
+	wait_until 10 ticking 1
+	script acquire drop by second
+	second --wait 4s --min-hold 1h
+	kill -TERM "$first"
+	assert_ends 0 "$first"
+	assert_ends 75 "$second"
+	unscript acquire
+	assert_free
+	assert_equal "$stderr" ""
+	assert_equal "$(lines start)" 1
+}
+
 # The first request was done; the next holder is not meant by the second.
 @test "revoke whose answer is lost: asked again, of the same holder" {
 	local -a store=("${FAKE[@]:0:4}") option

@@ -144,6 +144,21 @@ used_before() {
 	assert_equal "$(token 1)" "$(row token)"
 }
 
+@test "the answer to acquire is lost, and revoke --force was quicker" {
+	used_before
+	relay
+	relay_set swallow-once "$ACQUIRE"
+	bg "$LEASERUN" run "${FAKE[@]}" --owner first -b "$RELAYED" job -- \
+	    "$PROBE" out ticks=3 2>first
+	first=$!
+	wait_until 10 held
+	run_tool 0 revoke --force job
+	assert_ends 0 "$first"
+	assert_equal "$(lines start)" 1
+	# From whom?  It was the same one.
+	assert_equal "$(grep -c 'took over' first)" 0
+}
+
 @test "the answers to acquire are lost always: 69, no lease stays" {
 	used_before
 	relay

@@ -60,12 +60,14 @@ static unsigned int nwhole, nbroken;
 static bool is_first, is_held;
 /* The first member answers keepalives only. */
 static bool is_alone;
+static bool has_joined;
 static int64_t kept_ns[2];	/* by it, and by the other one; 0: not */
 static enum {
 	NEVER = 0,
 	GRANTING,		/* so it does from the grant on, */
 	FINDING,		/* from when that turns out to be there, */
-	RENEWING		/* from the renewal on */
+	RENEWING,		/* from the renewal on, */
+	JOINING			/* and finds the others behind it */
 } is_left;
 static int64_t sent_ns;		/* of what it answers in part */
 static char held[600], answer_body[1000];
@@ -116,6 +118,7 @@ etcdhttp_post(struct etcdhttp *h, const char *server, const char *path,
 	const char *id = strstr(body, "\"ID\":\"");
 	bool takes = strstr(body, "\"create_revision\":\"0\"") != NULL;
 	bool finds = takes && is_left == FINDING;
+	int term;
 
 	(void)h;
 	(void)authorization;
@@ -125,20 +128,28 @@ etcdhttp_post(struct etcdhttp *h, const char *server, const char *path,
 	answer->body = "";
 	if (takes && is_left == GRANTING)
 		is_alone = true;
+	term = is_alone && (strstr(server, "//b:") != NULL || has_joined) ?
+	    3 : 2;
 	if (!is_alone)
 		note(path, strlen(body));
 	else if (strcmp(path, "/v3/lease/keepalive") == 0)
-		kept_ns[strstr(server, "//b:") != NULL] = now();
-	else if (strstr(server, "//a:") != NULL)
+		kept_ns[strstr(server, "//b:") != NULL || has_joined] = now();
+	else if (is_left == JOINING && !has_joined) {
+		has_joined = true;
+		term = 3;
+	} else if (strstr(server, "//a:") != NULL && !has_joined)
 		return LEASERUN_OK;
 	if (strcmp(path, "/v3/kv/txn") == 0)
 		snprintf(answer_body, sizeof(answer_body), "{\"header\":"
-		    "{\"revision\":\"7\"},\"succeeded\":%s,\"responses\":["
+		    "{\"revision\":\"7\",\"raft_term\":\"%d\"},"
+		    "\"succeeded\":%s,\"responses\":["
 		    "{\"response_range\":{%s}},{\"response_range\":{}}]}",
-		    finds ? "false" : "true", is_held || finds ? held : "");
+		    term, finds ? "false" : "true",
+		    is_held || finds ? held : "");
 	else
-		snprintf(answer_body, sizeof(answer_body), "{\"ID\":\"%.*s\","
-		    "\"TTL\":\"60\"}", id == NULL ? 0 :
+		snprintf(answer_body, sizeof(answer_body), "{\"header\":"
+		    "{\"raft_term\":\"%d\"},\"ID\":\"%.*s\","
+		    "\"TTL\":\"60\"}", term, id == NULL ? 0 :
 		    (int)strcspn(id + 6, "\""), id == NULL ? "" : id + 6);
 	is_alone = is_alone || finds;
 	is_held = is_held || takes;
@@ -295,7 +306,7 @@ run(void)
 		return fail_at != 0;
 	result = b->acquire(self, &request, now() + 60 * NS, &grant);
 	if (result == LEASERUN_OK) {
-		is_alone = is_left == RENEWING;
+		is_alone = is_left >= RENEWING;
 		lease.token = grant.token;
 		result = b->renew(self, &lease, now() + 60 * NS, &renewal);
 		sent_ns = is_alone ? renewal.sent_ns : grant.sent_ns;
@@ -338,6 +349,7 @@ static void
 leave(int when, const char *what)
 {
 	is_left = when;
+	has_joined = false;
 	kept_ns[0] = kept_ns[1] = 0;
 	ok(run(), "a run of which a member answers in part %s", what);
 	ok((kept_ns[0] > 0) == (when != GRANTING) && kept_ns[1] > 0,
@@ -353,7 +365,7 @@ main(void)
 	unsigned int broken = 0, wrong = 0, n;
 	int result;
 
-	plan(13);
+	plan(16);
 	make_held();
 	is_first = true;
 	ok(run(), "a run with memory");
@@ -363,6 +375,7 @@ main(void)
 	leave(GRANTING, "the grant");
 	leave(FINDING, "what was granted");
 	leave(RENEWING, "the renewal");
+	leave(JOINING, "the renewal, and then as the others do");
 	for (fail_at = 1; fail_at <= n; fail_at++) {
 		result = run_apart();
 		broken += result == BROKEN;
