@@ -32,6 +32,7 @@ status_of(int error)
 	case EACCES:
 	case EPERM:
 		return EXIT_DENIED;
+	case EAGAIN:		/* no timer */
 	case EMFILE:
 	case ENOMEM:
 		return EXIT_INTERNAL;
@@ -264,43 +265,39 @@ nudge(int signo)
 }
 
 static int
-nudge_from(int64_t at, timer_t *timer)
+make_nudge(timer_t *timer)
 {
 	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL,
 	    .sigev_signo = SIGRTMAX };
-	struct itimerspec when = {
-		.it_value = { at / NS_PER_S, at % NS_PER_S },
-		.it_interval = { 0, NUDGE_EVERY },
-	};
 
-	if (timer_create(CLOCK_BOOTTIME, &ev, timer) == -1)
-		return -1;
-	return timer_settime(*timer, TIMER_ABSTIME, &when, NULL);
+	return timer_create(CLOCK_BOOTTIME, &ev, timer);
 }
 
 /* The call that blocks, ended by a signal when the time has come. */
 static int
-wait_for_lock(int fd, int64_t deadline)
+wait_for_lock(int fd, int64_t deadline, const timer_t *timer)
 {
 	struct sigaction old, sa = { .sa_handler = nudge };
+	struct itimerspec when = {
+		.it_value = { deadline / NS_PER_S, deadline % NS_PER_S },
+		.it_interval = { 0, NUDGE_EVERY },
+	};
 	sigset_t one, saved;
-	timer_t timer;
 	int rc, error;
 
-	if (deadline != TIME_NEVER) {
+	if (timer != NULL) {
 		sigemptyset(&one);
 		sigaddset(&one, SIGRTMAX);
 		sigaction(SIGRTMAX, &sa, &old);
 		sigprocmask(SIG_UNBLOCK, &one, &saved);
-		if (nudge_from(deadline, &timer) == -1)
-			return -1;
+		timer_settime(*timer, TIMER_ABSTIME, &when, NULL);
 	}
 	do {
 		rc = take(fd, F_OFD_SETLKW);
 	} while (rc == -1 && errno == EINTR && now_ns() < deadline);
 	error = errno;
-	if (deadline != TIME_NEVER) {
-		timer_delete(timer);
+	if (timer != NULL) {
+		timer_delete(*timer);
 		sigprocmask(SIG_SETMASK, &saved, NULL);
 		sigaction(SIGRTMAX, &old, NULL);
 	}
@@ -312,9 +309,15 @@ int
 fencefile_lock(struct fencefile *f, int64_t deadline, bool *locked)
 {
 	int rc = take(f->fd, F_OFD_SETLK);
+	bool is_bounded = deadline != TIME_NEVER;
+	timer_t timer;
 
-	if (rc == -1 && errno == EAGAIN && now_ns() < deadline)
-		rc = wait_for_lock(f->fd, deadline);
+	if (rc == -1 && errno == EAGAIN && now_ns() < deadline) {
+		/* Without one it is not known whether the turn would come. */
+		if (is_bounded && make_nudge(&timer) == -1)
+			return fencefile_fail(f, "wait for", errno);
+		rc = wait_for_lock(f->fd, deadline, is_bounded ? &timer : NULL);
+	}
 	*locked = rc == 0;
 	return rc == 0 || errno == EAGAIN ? 0 :
 	    fencefile_fail(f, "lock", errno);

@@ -57,10 +57,12 @@ kills(void (*try)(void))
 		try();
 		_exit(0);
 	}
+	if (pid == -1)
+		return true;
 	do {
 		got = waitpid(pid, &status, 0);
-	} while (got == -1 && errno == EINTR && pid != -1);
-	return pid == -1 || got != pid || WIFSIGNALED(status);
+	} while (got == -1 && errno == EINTR);
+	return got != pid || WIFSIGNALED(status);
 }
 
 void

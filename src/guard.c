@@ -24,13 +24,15 @@
 
 #include "guard.h"
 #include "link.h"
-#include "proc.h"
+#include "relay.h"
 #include "tree.h"
 #include "util.h"
 
 #define KILL_EVERY	(20 * NS_PER_MS)
 #define KILL_SPELL	(5 * NS_PER_MS)
 #define SURVIVOR_EVERY	(250 * NS_PER_MS)
+/* What has not died by then is frozen, or waits in the kernel. */
+#define HASTE		(5 * NS_PER_S)
 
 enum state { WAITING, STARTING, RUNNING, ENDING, KILLING, DONE };
 
@@ -54,12 +56,13 @@ struct guard {
 	int64_t		 max_run_at;
 	int64_t		 kill_time;	/* of ENDING */
 	int64_t		 retry_at;	/* of KILLING */
+	int64_t		 died_at;	/* somebody, or KILLING began */
 	enum end_reason	 reason;
 	pid_t		 survivor;	/* the last one told of */
-	bool		 told_stop;	/* and the keeper has not gone on yet */
+	struct relay	 relay;
 };
 
-static void
+static bool
 tell(struct guard *g, enum link_type type, int number, uint32_t reason,
     pid_t pid, uid_t uid)
 {
@@ -67,8 +70,7 @@ tell(struct guard *g, enum link_type type, int number, uint32_t reason,
 	    .reason = reason, .pid = pid, .uid = uid };
 
 	/* A keeper that does not read loses it; what matters is on the page. */
-	if (g->link != -1)
-		link_send(g->link, &msg, -1);
+	return g->link != -1 && link_send(g->link, &msg, -1) == 0;
 }
 
 /*
@@ -108,6 +110,7 @@ reap(struct guard *g)
 	pid_t pid;
 
 	while ((pid = tree_wait(-1, &status)) > 0) {
+		g->died_at = now_ns();
 		if (pid != g->command)
 			continue;
 		g->status = status;
@@ -119,21 +122,15 @@ reap(struct guard *g)
 	return pid == -1 && errno == ECHILD;
 }
 
-/* The keeper stops with the command; who else continues that means both. */
 static void
 check_stop(struct guard *g)
 {
-	siginfo_t si = { .si_pid = 0 };
+	int signo = relay_stop_of(&g->relay, g->command);
 
-	if (g->command == 0 || g->job->own_group || g->job->keeper_group == 0 ||
-	    waitid(P_PID, (id_t)g->command, &si, WSTOPPED | WCONTINUED |
-	    WNOHANG) == -1 || si.si_pid == 0)
-		return;
-	if (si.si_code != CLD_CONTINUED) {
-		g->told_stop = true;
-		tell(g, LINK_STOPPED, si.si_status, 0, g->command, 0);
-	} else if (g->told_stop && g->state == RUNNING)
-		kill(getppid(), SIGCONT);
+	if (g->state == RUNNING)
+		relay_continue(&g->relay, g->command);
+	if (signo != 0 && tell(g, LINK_STOPPED, signo, 0, g->command, 0))
+		g->relay.stops++;
 }
 
 /*
@@ -146,14 +143,15 @@ kill_spell(struct guard *g)
 	struct tree_survivor survivor = { 0 };
 	int64_t start = now_ns(), now = start;
 	bool empty = reap(g);	/* if we were stopped, many are over */
+	bool is_slow = false;
 
-	while (!empty && survivor.pid == 0 && now - start < KILL_SPELL) {
+	while (!empty && !is_slow && now - start < KILL_SPELL) {
 		tree_kill(NULL, &survivor);
 		empty = reap(g);
 		now = now_ns();
+		is_slow = survivor.pid != 0 || now - g->died_at > HASTE;
 	}
-	g->retry_at = time_add(now,
-	    survivor.pid == 0 ? KILL_EVERY : SURVIVOR_EVERY);
+	g->retry_at = time_add(now, is_slow ? SURVIVOR_EVERY : KILL_EVERY);
 	if (survivor.pid != 0 && survivor.pid != g->survivor)
 		tell(g, LINK_SURVIVOR, 0, 0, survivor.pid, survivor.uid);
 	g->survivor = survivor.pid;
@@ -170,6 +168,7 @@ start_killing(struct guard *g, enum end_reason reason)
 	if (g->state == KILLING)
 		return;
 	g->state = KILLING;
+	g->died_at = now_ns();
 	tree_hurry(TREE_GUARD);
 	/* Does not block; a round through a large job may take long. */
 	tell(g, LINK_ENDING, SIGKILL, g->reason, 0, 0);
@@ -208,6 +207,9 @@ finish(struct guard *g)
 	atomic_store(&g->page->reason, (int)g->reason);
 	atomic_store(&g->page->done, 1);
 	tell(g, LINK_ENDED, g->status, g->reason, 0, 0);
+	/* The lease is still good, and to be released. */
+	if (g->reason < END_KEEPER)
+		relay_continue(&g->relay, 0);
 }
 
 /* The command was not started. */
@@ -265,6 +267,7 @@ arm_timer(struct guard *g)
 	case STARTING:
 	case RUNNING:
 		at = time_earlier(term_at(g, now), g->max_run_at);
+		at = time_earlier(at, g->relay.nudge_at);
 		break;
 	case ENDING:
 		at = time_earlier(g->kill_time, kill_at(g, now));
@@ -376,36 +379,11 @@ on_start(struct guard *g, const struct link_msg *msg, int hold_fd)
 	g->max_run_at = time_add(now, g->job->max_run);
 }
 
-/*
- * A signal for the job, once.  From the keyboard it has reached the command
- * already while that is in the keeper's group; so has SIGCONT from a shell's
- * fg, which a command that is not stopped has no use for.
- */
 static void
 on_signal(struct guard *g, int signo, bool from_terminal)
 {
-	bool shared;
-
-	if (g->state == WAITING || g->state == DONE)
-		return;
-	shared = g->command != 0 &&
-	    getpgid(g->command) == g->job->keeper_group;
-	/*
-	 * A stop that someone sent to the whole group may come here so late
-	 * that it would stop again a command that was continued since.
-	 */
-	if (g->told_stop && (signo == SIGTSTP || signo == SIGTTIN))
-		return;
-	if (signo == SIGCONT)
-		g->told_stop = false;
-	if (from_terminal && (shared || signo == SIGCONT))
-		return;
-	if (signo == SIGCONT && shared && proc_state(g->command) != 'T')
-		return;
-	if (signo == SIGINT || signo == SIGQUIT || signo == SIGTERM)
-		tree_signal(signo, signo == SIGTERM);
-	else if (g->command != 0)
-		kill(g->command, signo);
+	if (g->state != WAITING && g->state != DONE)
+		relay_signal(&g->relay, g->command, signo, from_terminal);
 }
 
 static void
@@ -430,6 +408,8 @@ read_link(struct guard *g)
 		on_start(g, &msg, passed);
 	else if (msg.type == LINK_SIGNAL)
 		on_signal(g, msg.number, msg.reason != 0);
+	else if (msg.type == LINK_RESUMED)
+		g->relay.stops--;
 	else if (msg.number == SIGKILL)
 		start_killing(g, (enum end_reason)msg.reason);
 	else
@@ -474,6 +454,7 @@ guard_run(int link, struct deadline_page *page, const struct guard_job *job)
 		.kill_time = TIME_NEVER, .retry_at = TIME_NEVER,
 	};
 
+	relay_init(&g.relay, job, getppid());
 	/* With a terminal the command is to inherit the keeper's group. */
 	if (job->own_group)
 		setpgid(0, 0);

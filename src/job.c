@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ending.h"
 #include "job.h"
 #include "leave.h"
 #include "log.h"
@@ -115,6 +116,9 @@ take_over(struct job *j, const char *why)
 	if (j->is_taken_over)
 		return;
 	j->is_taken_over = true;
+	if (!j->is_killing)
+		j->leftovers_at = time_add(now_ns(), LEFTOVERS_AFTER);
+	j->is_killing = true;
 	j->check_guard_at = TIME_NEVER;
 	tree_hurry(TREE_KEEPER);
 	if (!signals_guard_ended())
@@ -261,43 +265,11 @@ on_failed(struct job *j, enum link_failure failure, int error)
 	}
 }
 
-/* For programs, like those of loss.h. */
-static const char *
-reason_name(enum end_reason reason)
-{
-	static const char *const names[END_REASONS] = {
-		[END_LEFTOVERS] = "leftovers", [END_REVOKED] = "revoked",
-		[END_MAX_RUN] = "max_run", [END_DEADLINE] = "deadline",
-		[END_LOST] = "lost",
-	};
-
-	return names[reason] == NULL ? "stopped" : names[reason];
-}
-
-static const char *
-reason_text(enum end_reason reason)
-{
-	switch (reason) {
-	case END_DEADLINE:
-		return "the lease could not be renewed in time";
-	case END_LOST:
-		return "the lease is lost";
-	case END_REVOKED:
-		return "the lease is revoked";
-	case END_MAX_RUN:
-		return "it ran longer than --max-run";
-	case END_LEFTOVERS:
-		return "the command has ended and left processes behind";
-	default:
-		return "leaserun is being ended";
-	}
-}
-
 static void
 on_ending(struct job *j, const struct link_msg *msg)
 {
 	bool is_kill = msg->number == SIGKILL;
-	const char *text = reason_text((enum end_reason)msg->reason);
+	const char *text = ending_text((enum end_reason)msg->reason);
 
 	j->ending = (enum end_reason)msg->reason;
 	if (is_kill) {
@@ -305,7 +277,7 @@ on_ending(struct job *j, const struct link_msg *msg)
 		j->leftovers_at = time_add(now_ns(), LEFTOVERS_AFTER);
 		j->check_guard_at = next_check(j, now_ns());
 	}
-	report_ending(j, is_kill, reason_name(j->ending));
+	report_ending(j, is_kill, ending_name(j->ending));
 	notify_stopping(j->s->notify, "ending '%s': %s", j->s->shown, text);
 	if (msg->reason == END_LEFTOVERS)
 		log_info("'%s': %s to all: %s", j->s->shown,
@@ -318,14 +290,12 @@ on_ending(struct job *j, const struct link_msg *msg)
 static void
 on_stopped(struct job *j, int signo)
 {
-	struct link_msg msg = {
-		.type = LINK_SIGNAL, .number = SIGCONT, .reason = 1,
-	};
+	struct link_msg msg = { .type = LINK_RESUMED };
 
 	/* It may have been continued by the time we read this. */
 	if (j->command == 0 || proc_state(j->command) == 'T')
 		leave_stopped(signo);
-	link_send(j->s->link, &msg, -1);	/* we go on */
+	link_send(j->s->link, &msg, -1);
 }
 
 static void
@@ -427,7 +397,8 @@ tell_leftovers(struct job *j)
 
 	j->leftovers_at = TIME_NEVER;
 	signals_block(&saved);
-	found = tree_example(j->s->guard, &pid, name, sizeof(name), &count);
+	found = tree_example(j->is_taken_over ? getpid() : j->s->guard,
+	    j->s->exempt, &pid, name, sizeof(name), &count);
 	signals_restore(&saved);
 	if (!found || j->survivor != 0)
 		return;		/* or it has been told of */
@@ -449,12 +420,15 @@ int64_t
 job_next(const struct job *j, int64_t now)
 {
 	int64_t at = time_earlier(j->check_guard_at, j->leftovers_at);
+	bool is_slow;
 
 	if (!j->is_taken_over)
 		return j->unsent.type == 0 ? at :
 		    time_earlier(at, time_add(now, REPEAT_EVERY));
-	return time_earlier(at, time_add(now, j->survivor == 0 ? KILL_EVERY :
-	    SURVIVOR_EVERY));
+	/* Who forks is kept up with by the handler of SIGCHLD. */
+	is_slow = j->survivor != 0 || j->leftovers_at == TIME_NEVER;
+	return time_earlier(at, time_add(now, is_slow ? SURVIVOR_EVERY :
+	    KILL_EVERY));
 }
 
 void

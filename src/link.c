@@ -67,6 +67,7 @@ number_fits(const struct link_msg *msg)
 	case LINK_START:
 		return msg->token > 0 && msg->ttl_ns >= 0;
 	case LINK_COMMAND:
+	case LINK_RESUMED:
 		return true;
 	default:
 		return false;

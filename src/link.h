@@ -18,6 +18,7 @@ enum link_type {
 	LINK_START = 1,		/* token, ttl_ns; may carry a descriptor */
 	LINK_END = 2,		/* number: SIGTERM or SIGKILL; reason */
 	LINK_SIGNAL = 3,	/* number; reason: 1 if the terminal sent it */
+	LINK_RESUMED = 4,	/* goes on, after a LINK_STOPPED */
 
 	/* guard to keeper */
 	LINK_STARTED = 16,	/* pid */

@@ -113,6 +113,10 @@ on_signal(int signo, siginfo_t *si, void *context)
 	if ((si->si_code == SI_USER || si->si_code == SI_TKILL) &&
 	    si->si_pid == getpid())
 		return;
+	/* The guard continues us with the command, which has had its own. */
+	if (signo == SIGCONT && si->si_code == SI_USER &&
+	    si->si_pid == own.guard)
+		return;
 	if (started) {
 		msg.reason = sigkind_is_from_terminal(signo, si);
 		/* No command stops any more and takes us along. */

@@ -76,15 +76,15 @@ is_exempt(const struct tree_exempt *exempt, pid_t pid)
 	return false;
 }
 
-/* All descendants into the queue; the first `direct' are children. */
+/* All below root into the queue; the first `direct' are its children. */
 static void
-walk(const struct tree_exempt *exempt)
+walk(pid_t root, const struct tree_exempt *exempt)
 {
 	size_t i, kept = 0;
 
 	walked_at = now_ns();
 	queued = 0;
-	enqueue_children(getpid());
+	enqueue_children(root);
 	for (i = 0; i < queued; i++) {
 		if (!is_exempt(exempt, queue[i]))
 			queue[kept++] = queue[i];
@@ -179,7 +179,7 @@ tree_signal(int signo, bool cont)
 	size_t i, end, next, pass;
 
 	busy = 1;
-	walk(NULL);
+	walk(getpid(), NULL);
 	for (i = 0; i < queued; i++)
 		signal_one(queue[i], i < direct, NULL, signo, cont);
 	/*
@@ -233,7 +233,7 @@ tree_kill(const struct tree_exempt *exempt, struct tree_survivor *survivor)
 
 	survivor->pid = 0;
 	busy = 1;
-	walk(exempt);
+	walk(getpid(), exempt);
 	for (i = 0; i < queued; i++) {
 		if (signal_one(queue[i], i < direct, exempt, SIGKILL, false)
 		    == 0)
@@ -369,15 +369,11 @@ tree_children(pid_t *pids, size_t size)
 }
 
 bool
-tree_example(pid_t guard, pid_t *pid, char *name, size_t size, size_t *count)
+tree_example(pid_t root, const struct tree_exempt *exempt, pid_t *pid,
+    char *name, size_t size, size_t *count)
 {
-	size_t i;
-
 	busy = 1;
-	queued = 0;
-	enqueue_children(guard);
-	for (i = 0; i < queued; i++)
-		enqueue_children(queue[i]);
+	walk(root, exempt);
 	*count = queued;
 	*pid = queued > 0 ? queue[0] : 0;
 	busy = 0;

@@ -136,10 +136,10 @@ void	tree_hurry(enum tree_rank);
 void	tree_drop_hold(int fd);
 
 /*
- * Number and name of some process below the caller's child `guard', and how
- * many there are, for a message; false when there is none.
+ * Number and name of some process below root, which is the caller or a child
+ * of it, and how many there are, for a message; false when there is none.
  */
-bool	tree_example(pid_t guard, pid_t *pid, char *name, size_t size,
-	    size_t *count);
+bool	tree_example(pid_t root, const struct tree_exempt *, pid_t *pid,
+	    char *name, size_t size, size_t *count);
 
 #endif

@@ -83,7 +83,8 @@ exec_failure(const char *command, int error, const char **hint)
 		return EXIT_CANNOT_EXEC;
 	}
 	if (error == ENOENT && strchr(command, '/') == NULL)
-		*hint = " (in no directory of PATH)";
+		*hint = " (in no directory of PATH, or its interpreter is "
+		    "missing)";
 	else if (error == E2BIG)
 		*hint = " (one string over 128 KiB, or all arguments and the "
 		    "environment together over the stack limit's quarter)";

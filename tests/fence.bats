@@ -320,6 +320,17 @@ got() {
 	[ "$(grep -c 'F_OFD_SETLKW' trace)" -le 2 ]
 }
 
+@test "a waiter that cannot have its limit says so" {
+	hold 33
+	code=0
+	prlimit --sigpending=0 "$LEASERUN" fence --wait 2s --token 34 data \
+	    touch started 2>stderr || code=$?
+	cat stderr
+	assert_equal "$code" 70
+	grep -q "ulimit -i" stderr
+	[ ! -e started ]
+}
+
 @test "whoever waits is refused when a higher token went before it" {
 	hold 33
 	waiter 34 touch started

@@ -17,8 +17,9 @@ allowed() {
 	    "signals.h store.h storehost.h tree.h" ;;
 	src/giveback.[ch]) echo "$all $abi account.h giveback.h keeper.h" \
 	    "loss.h report.h signals.h store.h" ;;
-	src/job.[ch]) echo "$all job.h keeper.h leave.h link.h notify.h" \
-	    "proc.h report.h signals.h tree.h" ;;
+	src/ending.[ch]) echo "ending.h link.h" ;;
+	src/job.[ch]) echo "$all ending.h job.h keeper.h leave.h link.h" \
+	    "notify.h proc.h report.h signals.h tree.h" ;;
 	src/holder.[ch]) echo "$abi holder.h timeutil.h" ;;
 	src/store.[ch] | src/storehost.[ch]) echo "$all $abi holder.h store.h" \
 	    "storehost.h keeper.h leave.h notify.h plugin.h report.h" \
@@ -26,7 +27,9 @@ allowed() {
 	src/signals.[ch]) echo "signals.h guard.h leave.h link.h proc.h" \
 	    "sigkind.h timeutil.h tree.h util.h" ;;
 	src/sigkind.[ch]) echo "sigkind.h" ;;
-	src/guard.[ch]) echo "guard.h link.h proc.h timeutil.h tree.h util.h" ;;
+	src/guard.[ch]) echo "guard.h link.h relay.h timeutil.h tree.h" \
+	    "util.h" ;;
+	src/relay.[ch]) echo "guard.h proc.h relay.h tree.h" ;;
 	src/tree.[ch]) echo "filter.h proc.h timeutil.h tree.h" ;;
 	src/filter.[ch]) echo "filter.h" ;;
 	src/proc.[ch]) echo "proc.h util.h" ;;
@@ -116,10 +119,10 @@ modules() {
 	assert_equal "$output" ""
 }
 
-@test "guard, tree and link need no loader and no library of a store" {
+@test "guard, relay, tree and link need no loader and no library of a store" {
 	local object
 
-	for object in guard tree link; do
+	for object in guard relay tree link; do
 		needs "src/$object.o" >symbols
 		[ -s symbols ]
 		run grep -E '^(dl(open|sym|close)|curl_|PQ|json_|cfg_)' symbols
@@ -127,10 +130,10 @@ modules() {
 	done
 }
 
-@test "guard and link need no heap" {
+@test "guard, link and relay need no heap" {
 	local object
 
-	for object in guard link; do
+	for object in guard link relay; do
 		needs "src/$object.o" >symbols
 		[ -s symbols ]
 		run grep -E '^(x?(malloc|calloc|realloc|strn?dup|v?asprintf)|free)$' \

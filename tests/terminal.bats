@@ -756,6 +756,84 @@ setting_is() {
 	assert_contains "$output" "exit 8 "
 }
 
+@test "a keeper that stops too late, for a command that goes on, goes on" {
+	shell
+	type_line '"$L" run "$N" -- "$J" -x 8 log'
+	ready
+	bg strace -qq -o trace -e trace=kill -e inject=kill:delay_enter=500000 \
+	    -p "$keeper"
+	wait_until 20 eval '[ "$(awk "/^TracerPid/ { print \$2 }" \
+	    "/proc/$keeper/status")" -ne 0 ]'
+	kill -STOP "$job"
+	wait_until 20 grep -q SIGSTOP trace
+	kill -CONT "$job"
+	prompt 147
+	wait_until 20 is_running "$keeper"
+	finish
+	type_line wait
+	prompt 0
+	run "$LEASERUN" status "$N"
+	assert_contains "$output" "exit 8 "
+}
+
+@test "a stop after a continue holds, however soon it comes" {
+	shell
+	type_line '"$L" run "$N" -- "$J" -x 8 log &'
+	prompt 0
+	ready
+	for _ in {1..40}; do
+		kill -STOP "$job"
+		kill -CONT "$job"
+		kill -STOP "$job"
+		wait_until 20 is_stopped "$keeper"
+		is_stopped "$job"
+		kill -CONT "$job"
+		wait_until 20 is_running "$keeper"
+		is_running "$job"
+	done
+	finish
+	wait_until 20 is_gone "$keeper"
+}
+
+@test "a command that left the group gets one CONT for one" {
+	shell
+	type_line '"$L" run "$N" -- setsid "$J" -x 8 log'
+	ready
+	kill -STOP "$job"
+	prompt 147
+	kill -CONT "$job"
+	wait_until 20 is_running "$keeper"
+	settle
+	assert_equal "$(signals CONT | wc -l)" 1
+	finish
+	wait_until 20 is_gone "$keeper"
+}
+
+@test "who kills a command that is stopped ends the run" {
+	shell
+	type_line '"$L" run "$N" -- "$J" -x 8 log'
+	ready
+	kill -STOP "$job"
+	prompt 147
+	is_stopped "$keeper"
+	kill -KILL "$job"
+	wait_until 20 is_gone "$keeper"
+	run "$LEASERUN" status "$N"
+	assert_contains "$output" "free"
+	assert_contains "$output" "exit 137 "
+}
+
+@test "a stopped run that is too long by --max-run ends, and is over" {
+	shell
+	type_line '"$L" run --max-run 2s "$N" -- "$J" -x 8 log'
+	ready
+	kill -STOP "$job"
+	prompt 147
+	wait_until 30 is_gone "$keeper"
+	run "$LEASERUN" status "$N"
+	assert_contains "$output" "free"
+}
+
 @test "bash as the command has job control and gives the terminal back" {
 	shell
 	type_line '"$L" run "$N" -- bash --norc --noprofile --noediting -i'

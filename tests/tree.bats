@@ -288,6 +288,21 @@ survives_outage() {
 	assert_ends 79 "$first"
 }
 
+@test "a process that is not gone is told of by the keeper as well" {
+	local tracer
+
+	first -t 60s -- tree
+	wait_until 10 ticking 4
+	bg "$MEDDLE" seize "$(awk '$5 == "child" { print $4 }' out)" traced
+	tracer=$!
+	wait_until 10 test -s traced
+	kill -KILL "$(guard "$first")"
+	wait_until 30 file_has first "SIGKILL has not ended 1 of its processes"
+	is_alive "$first"
+	kill -KILL "$tracer"
+	assert_ends 70 "$first"
+}
+
 # Its parent is taken for a debugger, and is told of each signal before it acts.
 @test "a command that asks to be traced: that it stops is no end of it" {
 	local command
@@ -805,6 +820,8 @@ not_run() {
 	not_run 126 ./store
 	not_run 126 ./plain/x
 	not_run 126 ./badinterpreter
+	PATH=$PWD:$PATH run_tool 127 run "${FAKE[@]}" job badinterpreter
+	assert_contains "$stderr" "or its interpreter is missing"
 }
 
 @test "a text without an interpreter is one for the shell, as for execvp" {
@@ -868,4 +885,15 @@ not_run() {
 		file_has stderr "raise the limits of processes (ulimit -u,"
 		timeout 20 setpriv --reuid $uid --clear-groups "${run[@]}"
 	done
+	# Under a filter, which is tried; there is somebody's child already.
+	mkfifo "$away/end"
+	exec 6<>"$away/end"
+	cp "$STARTWITH" "$away/startwith"
+	code=0
+	timeout 20 setpriv --reuid $uid --clear-groups prlimit --nproc=2 \
+	    "$away/startwith" -r kill -p "$away/end" "${run[@]}" 2>stderr 3>&- \
+	    6>&- || code=$?
+	exec 6>&-
+	cat stderr
+	assert_equal "$code" 70
 }
