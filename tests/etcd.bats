@@ -749,6 +749,18 @@ inside() {
 
 # --- TLS ---
 
+@test "over TLS certificates are advised where a server was met only" {
+	use etcds://no.host.invalid:1
+	run_tool 69 run --connect-timeout 1s job touch ran
+	assert_contains "$stderr" no.host.invalid
+	assert_lacks "$stderr" "client certificate"
+	run_tool 69 run -b etcds://127.0.0.1:1 --connect-timeout 1s job true
+	assert_lacks "$stderr" "client certificate"
+	scheme=http etcd_start
+	run_tool 69 run -b "etcds${ETCD#etcd}" --connect-timeout 1s job true
+	assert_contains "$stderr" "client certificate"
+}
+
 @test "over TLS everybody is who he should be, or the reason is told" {
 	etcd_secure
 	use "$ETCD"
