@@ -166,6 +166,34 @@ read_token(const struct file *self, struct held *held, int dirfd,
 	return filelook_record(dir, file, &info->record);
 }
 
+/* A floor that was raised while the token was written counts as well. */
+static enum leaserun_result
+grant_token(const struct file *self, struct held *held, int dirfd,
+    struct fileinfo *info, const struct leaserun_request *request,
+    struct leaserun_grant *grant)
+{
+	const struct filedir *dir = &self->dir;
+	enum leaserun_result result;
+	char file[FILEDIR_FILE_SIZE];
+	uint64_t floor, token;
+
+	filedir_name(file, held->name, ".token");
+	result = fileadmin_floor(dir, dirfd, &floor);
+	while (result == LEASERUN_OK && floor >= grant->token) {
+		if ((token = record_next(&info->record, floor)) == 0) {
+			dir->host->error(dir->host, "'%s/%s' has used up its "
+			    "tokens; choose another name", dir->path, file);
+			return LEASERUN_MISCONFIGURED;
+		}
+		grant->token = token;
+		if (fileinfo_grant(held->token_fd, info, token, request,
+		    grant->sent_ns) == -1)
+			return filedir_fail(dir, "write", file, errno);
+		result = fileadmin_floor(dir, dirfd, &floor);
+	}
+	return result;
+}
+
 /* The token counts from the moment it is on the disk. */
 static enum leaserun_result
 write_token(const struct file *self, struct held *held, int dirfd,
@@ -175,19 +203,8 @@ write_token(const struct file *self, struct held *held, int dirfd,
 	const struct filedir *dir = &self->dir;
 	struct leaserun_grant out = { .hold_fd = held->lock.fd };
 	enum leaserun_result result;
-	char file[FILEDIR_FILE_SIZE];
-	uint64_t floor;
 
-	filedir_name(file, held->name, ".token");
 	out.sent_ns = dir->host->now();
-	result = fileadmin_floor(dir, dirfd, &floor);
-	if (result != LEASERUN_OK)
-		return result;
-	if ((out.token = record_next(&info->record, floor)) == 0) {
-		dir->host->error(dir->host, "'%s/%s' has used up its tokens; "
-		    "choose another name", dir->path, file);
-		return LEASERUN_MISCONFIGURED;
-	}
 	/*
 	 * A grant of our own that failed half-way is no takeover.  Neither is
 	 * it ours already: it may be in the cache and not on the disk.
@@ -200,11 +217,12 @@ write_token(const struct file *self, struct held *held, int dirfd,
 	/* A power cut must not take the whole file back. */
 	if (info->record.state == RECORD_NEW && fsync(dirfd) == -1)
 		return filedir_fail(dir, "sync directory", NULL, errno);
-	if (fileinfo_grant(held->token_fd, info, out.token, request,
-	    out.sent_ns) == -1) {
-		result = filedir_fail(dir, "write", file, errno);
+	result = grant_token(self, held, dirfd, info, request, &out);
+	if (result != LEASERUN_OK) {
 		/* What is there of it must not look like a run that died. */
-		fileinfo_end(held->token_fd, info, out.token, &never_ran);
+		if (out.token != 0)
+			fileinfo_end(held->token_fd, info, out.token,
+			    &never_ran);
 		return result;
 	}
 	futimens(held->lock.fd, NULL);	/* the first heartbeat */
@@ -310,6 +328,7 @@ static enum leaserun_result
 still_ours(const struct held *held, enum leaserun_loss *loss)
 {
 	enum leaserun_result result;
+	struct fileinfo info;
 
 	/* Someone who inherited the descriptor may have unlocked it. */
 	result = filelock_take(&held->lock);
@@ -320,6 +339,13 @@ still_ours(const struct held *held, enum leaserun_loss *loss)
 	if (result == LEASERUN_OK) {
 		*loss = LEASERUN_LOSS_DELETED;
 		result = filelock_check(&held->lock);
+	}
+	/* It may even have come and gone, and we have its lock again. */
+	if (result == LEASERUN_OK &&
+	    fileinfo_read(held->token_fd, &info) == 0 &&
+	    info.record.number > held->token) {
+		*loss = LEASERUN_LOSS_TAKEN;
+		result = LEASERUN_LOST;
 	}
 	return result;
 }

@@ -138,9 +138,13 @@ make_one(const char *path)
 {
 	char parent[PATH_MAX];
 	const char *slash = strrchr(path, '/');
+	mode_t mask;
 	int fd, n;
 
-	if (mkdir(path, 0700) == -1)
+	mask = umask(0);
+	n = mkdir(path, 0700);
+	umask(mask);
+	if (n == -1)
 		return errno == EEXIST ? 0 : -1;
 	n = snprintf(parent, sizeof(parent), "%.*s",
 	    slash == path ? 1 : (int)(slash - path), path);

@@ -5,9 +5,11 @@
 #include <sys/types.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,6 +133,13 @@ lock_path(const struct filedir *dir, const char *name, char path[PATH_SIZE])
 	return true;
 }
 
+/* Of somebody else: what it has open is not for us to see, nor its guard. */
+static bool
+is_hidden(int64_t pid)
+{
+	return kill((pid_t)pid, 0) == -1 && errno == EPERM;
+}
+
 void
 fileholders_find(const struct filedir *dir, const char *name,
     struct fileholders *holders)
@@ -154,7 +163,7 @@ fileholders_orphaned(const struct filedir *dir,
 	    !lock_path(dir, entry->name, path))
 		return false;
 	snprintf(pid, sizeof(pid), "%" PRId64, entry->pid);
-	if (is_holder(pid, path))
+	if (is_holder(pid, path) || is_hidden(entry->pid))
 		return false;
 	find(path, holders);
 	return holders->text[0] != '\0' && !holders->has_leaserun;

@@ -96,6 +96,9 @@ filelook(const struct filedir *dir, int dirfd, const char *name,
 	result = look_at_lock(dir, dirfd, lock, &st, &busy, &queued);
 	if (result == LEASERUN_OK)
 		result = look_at_record(dir, dirfd, token, info);
+	/* It may be of somebody who came between the two looks. */
+	if (result == LEASERUN_OK && !busy && !fileinfo_is_released(info))
+		result = look_at_lock(dir, dirfd, lock, &st, &busy, &queued);
 	if (result != LEASERUN_OK)
 		return result;
 	fileinfo_entry(info, name, busy, dir->host->now(), entry);

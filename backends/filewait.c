@@ -8,6 +8,9 @@
 #include "fileonce.h"
 #include "filewait.h"
 
+/* Nanoseconds between looks at a hold, which may be ended before its time. */
+#define HOLD_LOOK	INT64_C(1000000000)
+
 /* Says who has it, once for each holder; false: do not wait. */
 static bool
 tell_holder(const struct filewait *w)
@@ -58,14 +61,32 @@ filewait_lock(struct filewait *w)
 	return result;
 }
 
+/* Not ended by force, nor by somebody who came and went. */
+static bool
+is_kept(const struct filewait *w)
+{
+	struct leaserun_entry entry;
+	struct fileinfo info;
+
+	return filelook(w->dir, w->dirfd, w->request->name, &info, &entry) ==
+	    LEASERUN_OK && entry.state == LEASERUN_HOLDING;
+}
+
 enum leaserun_result
 filewait_hold(const struct filewait *w, int64_t until)
 {
 	const struct leaserun_host *host = w->dir->host;
+	enum leaserun_result result;
+	int64_t at;
 
 	filelock_drop(w->lock);
 	if (!tell_holder(w) || !w->request->wait || host->now() >= w->deadline)
 		return LEASERUN_HELD;
-	return host->wait(host, NULL, 0, until < w->deadline ? until :
-	    w->deadline);
+	if (until > w->deadline)
+		until = w->deadline;
+	do {
+		at = host->now() + HOLD_LOOK;
+		result = host->wait(host, NULL, 0, at < until ? at : until);
+	} while (result == LEASERUN_OK && host->now() < until && is_kept(w));
+	return result;
 }

@@ -173,7 +173,6 @@ fencefile_init(struct fencefile *f, const char *file)
 {
 	const char *slash = strrchr(file, '/');
 	const char *name = slash == NULL ? file : slash + 1;
-	int status;
 
 	*f = (struct fencefile){ .shown = file, .dirfd = -1, .fd = -1 };
 	f->path = xasprintf("%s" SUFFIX, file);
@@ -182,8 +181,7 @@ fencefile_init(struct fencefile *f, const char *file)
 		return refuse(file, "is a directory; name a file that stands "
 		    "for it, such as '%.100s%s.all', which need not exist",
 		    file, *name == '\0' ? "" : "/");
-	status = open_dir(f);
-	return status != 0 ? status : check_target(f);
+	return 0;
 }
 
 /* Why it cannot be opened: mostly what or whose it is. */
@@ -230,14 +228,25 @@ check_file(const struct fencefile *f, const struct stat *dir)
 	return 0;
 }
 
+static void
+close_all(struct fencefile *f)
+{
+	if (f->fd != -1)
+		close(f->fd);
+	if (f->dirfd != -1)
+		close(f->dirfd);
+	f->fd = f->dirfd = -1;
+}
+
 int
 fencefile_open(struct fencefile *f)
 {
 	struct stat dir;
+	int status;
 
-	if (f->fd != -1)
-		close(f->fd);
-	f->fd = -1;
+	close_all(f);
+	if ((status = open_dir(f)) != 0 || (status = check_target(f)) != 0)
+		return status;
 	if (fstat(f->dirfd, &dir) == -1)
 		return fencefile_fail(f, "look beside", errno);
 	f->fd = filedir_open_file(f->dirfd, f->name, true,
@@ -323,14 +332,17 @@ fencefile_lock(struct fencefile *f, int64_t deadline, bool *locked)
 	    fencefile_fail(f, "lock", errno);
 }
 
-/* The number of an open file is not given to another one. */
+/*
+ * By the whole path: the directory may have been moved away, too.  The number
+ * of an open file is not given to another one.
+ */
 bool
 fencefile_is_current(const struct fencefile *f)
 {
 	struct stat ours, theirs;
 
 	return fstat(f->fd, &ours) == 0 &&
-	    fstatat(f->dirfd, f->name, &theirs, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    lstat(f->path, &theirs) == 0 &&
 	    ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
 }
 
@@ -344,10 +356,7 @@ fencefile_sync_name(const struct fencefile *f)
 void
 fencefile_clear(struct fencefile *f)
 {
-	if (f->fd != -1)
-		close(f->fd);
-	if (f->dirfd != -1)
-		close(f->dirfd);
+	close_all(f);
 	free(f->path);
 	*f = (struct fencefile){ .dirfd = -1, .fd = -1 };
 }

@@ -16,10 +16,13 @@ struct fencefile {
 	int		 dirfd, fd;	/* -1 when not open */
 };
 
-/* Looks at FILE and its directory; *f is to be cleared in any case. */
+/* Looks at the name of FILE; *f is to be cleared in any case. */
 int	fencefile_init(struct fencefile *, const char *file);
 
-/* Opens the record, makes it if it is missing, and checks whose it is. */
+/*
+ * Opens the directory and the record, makes the latter if it is missing, and
+ * checks whose they are.
+ */
 int	fencefile_open(struct fencefile *);
 
 /*

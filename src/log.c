@@ -185,20 +185,6 @@ write_line(const char *line, size_t len)
 	return n == (ssize_t)len;
 }
 
-/* What came from a store or a name must not move the reader's cursor. */
-static void
-escape(char *text)
-{
-	unsigned char *p = (unsigned char *)text;
-
-	for (; *p != '\0'; p++) {
-		if (*p < ' ' || *p == 0x7f)
-			*p = '?';
-		else if (*p == 0xc2 && p[1] >= 0x80 && p[1] <= 0x9f)
-			p[0] = p[1] = '?';	/* C1 controls in UTF-8 */
-	}
-}
-
 /* Behind a prefix, of so many bytes in line; returns how many there are. */
 static size_t
 put_behind(char *line, int prefix, const char *text)
@@ -254,7 +240,7 @@ emit(enum log_level wanted, int priority, const char *fmt, va_list ap)
 			if (put_text(LOG_WARNING, note))
 				dropped = 0;
 		}
-		escape(text);
+		text_escape(text);
 		if (!put_text(priority, text))
 			dropped++;
 	}

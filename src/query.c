@@ -14,6 +14,7 @@
 #include "timeutil.h"
 #include "util.h"
 
+#define LINE_SIZE	1024
 #define REVOKE_POLL	(100 * NS_PER_MS)
 #define REVOKE_LOOK	NS_PER_S	/* the last look, at the limit */
 
@@ -270,13 +271,18 @@ print_line(void *arg, enum leaserun_verdict verdict, const char *what,
 {
 	static const char *const words[] = { "ok", "note", "warning", "bad" };
 	enum leaserun_verdict *worst = arg;
+	char line[LINE_SIZE];
 
 	if ((size_t)verdict >= sizeof(words) / sizeof(words[0]))
 		verdict = LEASERUN_BAD;		/* no such thing */
 	if (what == NULL)	/* to be copied as it is */
 		printf("%s\n", text);
-	else
-		printf("%-8s %s: %s\n", words[verdict], what, text);
+	else {
+		/* It may have the name of a file, or what a server says. */
+		text_copy(line, sizeof(line), text);
+		text_escape(line);
+		printf("%-8s %s: %s\n", words[verdict], what, line);
+	}
 	if (verdict > *worst)
 		*worst = verdict;
 }

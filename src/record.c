@@ -315,9 +315,17 @@ int
 record_note_write(int fd, int note, const char *text)
 {
 	struct block b;
+	struct stat st;
 
 	if (note < 0 || note > 1 || strlen(text) >= sizeof(b.text)) {
 		errno = EINVAL;
+		return -1;
+	}
+	/* A note alone would make what was never written look damaged. */
+	if (fstat(fd, &st) == -1)
+		return -1;
+	if (st.st_size < slot_at[1]) {
+		errno = ENODATA;
 		return -1;
 	}
 	block_make(&b, 0, text);

@@ -64,7 +64,10 @@ uint64_t record_next(const struct record *, uint64_t floor);
 /* CRC-32C. */
 uint32_t record_sum(const void *data, size_t size);
 
-/* Note 0 or 1.  Reading gives "" for a damaged or missing one; -1 and errno. */
+/*
+ * Note 0 or 1.  Reading gives "" for a damaged or missing one; -1 and errno.
+ * There is none (ENODATA) in a file that has not begun to be a record.
+ */
 int	 record_note_read(int fd, int note, char text[RECORD_TEXT_SIZE]);
 int	 record_note_write(int fd, int note, const char *text);
 

@@ -393,6 +393,19 @@ text_copy(char *dst, size_t size, const char *src)
 	dst[n] = '\0';
 }
 
+void
+text_escape(char *text)
+{
+	unsigned char *p = (unsigned char *)text;
+
+	for (; *p != '\0'; p++) {
+		if (*p < ' ' || *p == 0x7f)
+			*p = '?';
+		else if (*p == 0xc2 && p[1] >= 0x80 && p[1] <= 0x9f)
+			p[0] = p[1] = '?';	/* C1 controls in UTF-8 */
+	}
+}
+
 int
 exited_with(int exit_status)
 {

@@ -89,6 +89,9 @@ char	*url_without_password(const char *url);
 /* Copies as much as fits and never cuts a UTF-8 character. */
 void	 text_copy(char *dst, size_t size, const char *src);
 
+/* What came from a store or a name must not move the reader's cursor. */
+void	 text_escape(char *text);
+
 /* malloc'd memory or the end of the program: before the command runs only. */
 void	*xcalloc(size_t n, size_t size);
 char	*xstrdup(const char *);

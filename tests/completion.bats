@@ -145,6 +145,10 @@ commands_are_offered() {
 	assert_offered "leaserun run quoted:" too
 	assert_offered "leaserun run tw" 'two\ words'
 	assert_offered 'leaserun run "two w' 'two words'
+	# A name of others is a word, and no command.
+	run_tool 0 run -b "file:$PWD/state" "odd'\$(x)\"" true
+	assert_offered 'leaserun run od' "odd\\'\\\$\\(x\\)\\\""
+	assert_offered 'leaserun run "od' "odd'\\\$(x)\\\""
 }
 
 @test "bash offers commands" {

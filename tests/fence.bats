@@ -442,6 +442,26 @@ got() {
 	refused 75 "33 is stale: 34" --token 33 data
 }
 
+@test "a directory that is replaced while somebody waits is not used" {
+	local written
+
+	mkdir dir
+	bg "$LEASERUN" fence --token 5 dir/x -- sh -c \
+	    'echo >held; while [ ! -e over ]; do sleep 0.02; done'
+	wait_until 10 test -s held
+	bg "$LEASERUN" fence --wait 30s --token 6 dir/x touch started 2>said
+	written=$!
+	wait_until 10 grep -q -e "-> OFDLCK .*:$(stat -c %i dir/x.fence) " \
+	    /proc/locks
+	mv dir dir.old
+	mkdir dir
+	run_tool 0 fence --token 9 dir/x true
+	touch over
+	assert_ends 75 "$written"
+	grep -q "6 is stale: 9" said
+	[ ! -e started ]
+}
+
 # --- The record ---
 
 @test "a higher token is on the disk before the command runs" {

@@ -439,6 +439,61 @@ newer() {
 	assert_contains "$stderr" "job.token' is not a regular file; move it"
 }
 
+@test "doctor does not print what moves the cursor" {
+	token
+	echo broken >state/$'x\e[31mred.token'
+	run "$LEASERUN" doctor
+	assert_contains "$output" "red.token"
+	assert_lacks "$output" $'\e'
+}
+
+@test "a record that could not be written is one that was not" {
+	local status=0
+
+	prlimit --fsize=4096 "$LEASERUN" run job touch started 2>err ||
+	    status=$?
+	[ "$status" -ne 0 ] && [ ! -e started ]
+	[ -e state/job.token ]
+	token
+	# Emptied by hand, in mid-run.
+	run_tool 0 run job truncate -s 0 state/job.token
+	run_tool 0 run job touch started
+	[ -e started ]
+}
+
+@test "who lost the lock while another had the lease does not go on" {
+	bg "$LEASERUN" run -t 60s -r 8s job -- perl -e 'open(F, "+<&=", 200)
+	    or die; $none = pack("s s x4 q q l x4", 2, 0, 0, 0, 0);
+	    fcntl(F, 37, $none) or die; open(G, ">", "unlocked");
+	    sleep 1000' 2>first
+	holder=$!
+	wait_until 10 test -e unlocked
+	run_tool 3 run job -- sh -c 'exit 3'
+	assert_ends 79 "$holder"
+	run_tool 0 status --json job
+	assert_contains "$stdout" '"status": 3'
+	assert_contains "$stdout" '"unclean_end": false'
+}
+
+@test "a min-hold that is ended by force is not waited for" {
+	run_tool 0 run --min-hold 1h job true
+	bg "$LEASERUN" run -v --wait 60s job touch waited 2>second
+	waiter=$!
+	wait_until 10 file_has second "min-hold"
+	run_tool 0 revoke --force job
+	wait_until 20 test -e waited
+	assert_ends 0 "$waiter"
+}
+
+@test "a umask that takes everything away makes no useless directory" {
+	open_folder
+	mkdir "$open/home"
+	chown nobody "$open/home"
+	(umask 0277; as_nobody run job true)
+	as_nobody run job true
+	assert_equal "$status" 0
+}
+
 @test "the highest token there is: no floor above it, and no grant after it" {
 	local last=9223372036854775806
 
@@ -600,6 +655,24 @@ doctor_of() {
 	assert_contains "$(cat err)" "cannot be seen from here; look for them"
 	touch over
 	assert_ends 0 "$holder"
+}
+
+@test "a run of another user is none that has lost its owner" {
+	open_folder
+	mkdir -m 2770 "$open/state"
+	chgrp 65534 "$open/state"
+	chmod g+s "$open/state"
+	mkdir -m 777 "$open/out"
+	bg "$LEASERUN" run -t 60s -r 200ms -b "file:$open/state" job -- setpriv \
+	    --reuid=65534 --regid=65534 --clear-groups \
+	    sh -c 'echo >"$1"; exec sleep 1000' sh "$open/out/up" 2>first
+	holder=$!
+	wait_until 10 test -s "$open/out/up"
+	as_nobody status --json -b "file:$open/state" job
+	assert_contains "$(cat out)" '"orphaned": false'
+	as_nobody revoke -b "file:$open/state" job
+	assert_equal "$status" 0
+	assert_ends 79 "$holder"
 }
 
 @test "revoke --force names ten of those that hold it, and no more" {
