@@ -132,7 +132,7 @@ look_for_record(struct giveback *g, const char *key)
 static enum leaserun_result
 record_success(struct giveback *g, const struct leaserun_end *end)
 {
-	int64_t now = now_ns(), limit, last, tries_end = time_add(now,
+	int64_t now = now_ns(), limit, last, spell, tries_end = time_add(now,
 	    time_times(g->s->conf->ttl, RECORD_TTLS));
 	enum leaserun_result result;
 	bool is_repeated = false, is_over = false, is_told = false;
@@ -151,9 +151,10 @@ record_success(struct giveback *g, const struct leaserun_end *end)
 		is_over = now >= limit;
 		if (is_over)
 			limit = time_add(now, ATTEMPT_MAX);
-		result = release(g, end, time_earlier(limit,
-		    time_add(now, RELEASE_BOUND)),
-		    exited_with(EXIT_UNRECORDED));
+		/* The other half is for a renewal, if that comes to nothing. */
+		spell = is_over ? limit - now : (limit - now) / 2;
+		result = release(g, end, time_add(now, time_earlier(spell,
+		    RELEASE_BOUND)), exited_with(EXIT_UNRECORDED));
 		if (result == LEASERUN_LOST)
 			return look_for_record(g, end->once_key);
 		if (result != LEASERUN_UNAVAILABLE &&
@@ -222,6 +223,19 @@ tell_result(const struct giveback *g, const struct leaserun_end *end,
 	return status;
 }
 
+/* It has run out, after the end of the job and before we came to it. */
+static void
+tell_expiry(const struct giveback *g)
+{
+	static const char text[] = "it ran out before it could be released";
+
+	if (g->account->is_lost)
+		return;
+	report_plain(g->s->report, EVENT_RELEASE_FAILED, text);
+	log_warning("'%s': the lease (token %" PRIu64 ") was not released: %s",
+	    g->s->shown, g->lease->token, text);
+}
+
 int
 giveback(struct giveback *g, int status)
 {
@@ -231,9 +245,10 @@ giveback(struct giveback *g, int status)
 
 	if (end.once_key != NULL)
 		result = record_success(g, &end);
-	else if (now >= g->deadline)
+	else if (now >= g->deadline) {
+		tell_expiry(g);
 		return status;
-	else
+	} else
 		result = release(g, &end, time_earlier(time_add(now,
 		    RELEASE_BOUND), g->deadline), status);
 	status = tell_result(g, &end, result, status);

@@ -46,6 +46,7 @@ struct keeper {
 	int64_t		 deadline;
 	int64_t		 next_renew;
 	int64_t		 backoff;	/* 0: the last renewal was good */
+	int64_t		 ran_ns;	/* the job; -1: it was not started */
 	bool		 is_lost;	/* the store said so */
 	bool		 is_revoked;
 };
@@ -254,11 +255,12 @@ is_hopeless(const struct keeper *k, int64_t now)
 	    (now >= k->deadline || k->is_lost);
 }
 
-/* The guard ends the job since nothing was confirmed in time. */
+/* Nothing was confirmed in time, whatever the job is ended for. */
 static void
-note_deadline(struct keeper *k)
+note_deadline(struct keeper *k, int64_t now)
 {
-	if (k->job.ending != END_DEADLINE && k->job.reason != END_DEADLINE)
+	if (k->job.ending != END_DEADLINE && k->job.reason != END_DEADLINE &&
+	    (k->job.is_ended || !is_hopeless(k, now)))
 		return;
 	if (account_pause(&k->account) > 0)
 		tell_loss(k, LOSS_OWN_PAUSE, "");
@@ -282,7 +284,7 @@ hold(struct keeper *k)
 		now = now_ns();
 		is_due = may_renew(k, now) && now >= k->next_renew;
 		job_look(&k->job, now, is_due);
-		note_deadline(k);
+		note_deadline(k, now);
 		notify_repeat(k->s->notify);
 		if (k->job.is_ended || is_hopeless(k, now))
 			break;
@@ -400,14 +402,13 @@ finish(struct keeper *k, int status)
 		.ran = k->job.is_started,
 		.succeeded = k->job.is_started && status == 0 &&
 		    !is_cut_short(k),
+		.ran_ns = time_later(0, k->ran_ns),
 	};
 
 	notify_stopping(k->s->notify, "'%s' has ended, status %d (token %"
 	    PRIu64 ")", k->s->shown, giveback_number(status), k->lease.token);
 	if (k->is_lost)
 		return status;
-	if (k->job.is_started)
-		g.ran_ns = now_ns() - k->job.started_at;
 	return giveback(&g, status);
 }
 
@@ -437,6 +438,8 @@ run_with_lease(struct keeper *k, const struct leaserun_grant *grant)
 		return finish(k, status);
 	}
 	hold(k);
+	if (k->job.is_started)
+		k->ran_ns = now_ns() - k->job.started_at;
 	if (is_hopeless(k, now_ns()) && !k->job.is_ended)
 		return exited_with(k->conf->lost_exit_code);
 	return finish(k, outcome(k));
@@ -465,6 +468,7 @@ keeper_run(const struct keeper_setup *s)
 	struct keeper k = {
 		.s = s, .conf = s->conf, .store = s->store,
 		.deadline = TIME_NEVER, .next_renew = TIME_NEVER,
+		.ran_ns = -1,
 		.lease = { .name = s->name, .owner = s->owner,
 		    .ttl_ns = s->conf->ttl },
 	};
@@ -483,8 +487,7 @@ keeper_run(const struct keeper_setup *s)
 	if (store_acquire(k.store, s, &grant, &status)) {
 		status = run_with_lease(&k, &grant);
 		account_end(&k.account, outcome_kind(&k, status),
-		    giveback_number(status), k.job.is_started ?
-		    now_ns() - k.job.started_at : -1);
+		    giveback_number(status), k.ran_ns);
 	} else {
 		status = exited_with(status);
 		k.job.is_ended = true;

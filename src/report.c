@@ -197,6 +197,7 @@ void
 report_send(struct report *report, struct report_event *event)
 {
 	struct timespec ts;
+	bool sent;
 
 	if (report->socket == -1 ||
 	    (event->type == EVENT_BEAT && !report->beats))
@@ -204,11 +205,11 @@ report_send(struct report *report, struct report_event *event)
 	clock_gettime(CLOCK_REALTIME, &ts);
 	event->unix_ms = (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / NS_PER_MS;
 	event->dropped = report->dropped;
-	if (send(report->socket, event, sizeof(*event),
-	    MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*event))
-		report->dropped = 0;
-	else if (event->type != EVENT_BEAT)
-		report->dropped++;
+	sent = send(report->socket, event, sizeof(*event),
+	    MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*event);
+	/* A beat is no line that could say how many are missing. */
+	if (event->type != EVENT_BEAT)
+		report->dropped = sent ? 0 : report->dropped + 1;
 	if (hear(report, 0) == WRITER_GONE) {
 		log_warning("events and metrics end here: their process has "
 		    "ended");

@@ -129,6 +129,7 @@ on_signal(int signo, siginfo_t *si, void *context)
 	} else if (sigkind_is_terminating(signo)) {
 		if (!cancelled) {
 			cancelled = signo;
+			renewing = 0;
 			bound_text = NULL;
 			bound_status = EXIT_SIGNAL + signo;
 			set_bound(time_add(now_ns(), CANCEL_BOUND));
@@ -467,19 +468,31 @@ void
 signals_renewing(int64_t kill_at, int64_t deadline, int64_t attempt,
     int lost_exit_code)
 {
+	sigset_t saved;
+
+	signals_block(&saved);
 	own.lease_until = deadline;
 	own.attempt_until = time_add(attempt, GUARD_PATIENCE);
 	own.renew_limit = kill_at;
 	own.lost_exit_code = lost_exit_code;
-	bound_text = "leaserun: the store's library does not come back\n";
-	renewing = 1;
-	/* A guard that has just ended has sent its SIGCHLD already. */
-	bound_renewal(signals_guard_ended());
+	if (!cancelled || started) {
+		bound_text =
+		    "leaserun: the store's library does not come back\n";
+		renewing = 1;
+		/* A guard that has just ended has sent its SIGCHLD already. */
+		bound_renewal(signals_guard_ended());
+	}
+	signals_restore(&saved);
 }
 
 void
 signals_renewed(void)
 {
-	set_bound(TIME_NEVER);
+	sigset_t saved;
+
+	signals_block(&saved);
+	if (!cancelled || started)
+		set_bound(TIME_NEVER);
 	renewing = giving_up = is_late = 0;
+	signals_restore(&saved);
 }

@@ -56,6 +56,19 @@ first_runs() {
 	[ "$(lines term)" -ge 4 ]
 }
 
+@test "keeper frozen while the job ends, and past the lease: says so" {
+	first --events e -- ticks=5
+	wait_until 10 ticking 1
+	kill -STOP "$first"
+	second
+	assert_ends 0 "$second"
+	kill -CONT "$first"
+	assert_ends 0 "$first"
+	file_has first "was not released: it ran out before"
+	file_has e '"event":"release_failed"'
+	assert_order
+}
+
 @test "keeper killed: TERM at once, KILL after the grace" {
 	local guard
 
@@ -1292,6 +1305,18 @@ assert_not_run_again() {
 	unscript release
 	assert_ends 0 "$first"
 	file_has first "cannot record that it is done, trying again"
+	assert_not_run_again
+}
+
+@test "recording fails for a while, a renewal takes a while: the lease is kept" {
+	script release unavailable
+	script renew slow 260
+	done_first -r 800ms -g 100ms -- ticks=40
+	wait_until 10 called release first unavailable
+	done_second
+	wait_until 20 calls_reach renew first ok 4
+	unscript release
+	assert_ends 0 "$first"
 	assert_not_run_again
 }
 

@@ -412,6 +412,26 @@ writer() {
 	assert_event end 'has("dropped") == false'
 }
 
+@test "events: a heartbeat does not take what is missing for told" {
+	bg "$LEASERUN" run -v -t 2s -r 1ms -g 1500ms --max-run 5s --events e \
+	    --metrics m.prom job -- "$PROBE" out ignore 2>first
+	first=$!
+	wait_until 10 file_has first "started process"
+	kill -STOP "$(writer)"
+	wait_until 10 file_has first "SIGTERM to all"
+	kill -CONT "$(writer)"
+	assert_ends 124 "$first"
+	assert_equal "$(names)" "acquired kill released end"
+	assert_event kill '.dropped == 1'
+}
+
+@test "events, metrics: what the release takes is not the command's time" {
+	script release slow 1500 once
+	fake 0 -- true
+	assert_event end '.ran_ms < 1000'
+	awk '$1 ~ /last_duration_seconds/ { exit $2 >= 1 }' m.prom
+}
+
 @test "events: half a line is taken back" {
 	mkdir full
 	mount -t tmpfs -o size=8k none full

@@ -324,6 +324,19 @@ keep_signalling() {
 	wait_until 1 all_gone
 }
 
+# A grant so late that the lease has to be renewed first.
+@test "TERM in a renewal before the start, the release hangs: 143" {
+	script acquire slow-answer 2500 once
+	script renew hang-interruptible
+	script release hang
+	first -t 4s -r 1300ms -g 500ms -- ticks=1
+	wait_until 10 called renew first
+	kill -TERM "$first"
+	assert_ends 143 "$first"
+	assert_equal "$(lines start)" 0
+	wait_until 1 all_gone
+}
+
 # --- At any moment ---
 
 : "${HAMMER_ROUNDS:=600}" "${HAMMER_SECONDS:=20}"

@@ -90,6 +90,17 @@ lead_by() {
 	    "'report' has ended, status 0 (token $token)"
 }
 
+@test "a unit of another user leaves him none of root's leases" {
+	hosts a
+	mkdir -m 700 a/var/leaserun
+	: >a/var/leaserun/job.token
+	job a other true
+	drop_in a leaserun@other.service User=nobody
+	ctl a start leaserun@other.service || :
+	assert_equal "$(stat -c %u a/var/leaserun a/var/leaserun/job.token |
+	    sort -u)" 0
+}
+
 @test "a job that another host runs is skipped, which is no failure" {
 	hosts a b
 	probe a report

@@ -232,6 +232,24 @@ survives_outage() {
 	survives_outage unavailable
 }
 
+@test "a process that may not be killed for --max-run, and an outage: lost" {
+	local survivor
+
+	chmod 666 out
+	bg setpriv --bounding-set -kill --inh-caps -kill \
+	    "$LEASERUN" run "${FAKE[@]}" --owner first --max-run 300ms \
+	    --events e job -- "$PROBE" out uid=65534 2>first
+	first=$!
+	wait_until 10 file_has first "may not be killed"
+	survivor=$(awk '$1 == "start" { print $4 }' out)
+	script renew unavailable
+	assert_ends 79 "$first"
+	file_has first "is lost: it could not be renewed in time"
+	file_has e '"event":"lost"'
+	file_has e '"outcome":"lost"'
+	kill -KILL "$survivor"
+}
+
 # There is an attempt at each moment, so at the time to kill and after it.
 @test "a process that may not be killed, and renewals all the time: the same" {
 	survives_outage interrupted
