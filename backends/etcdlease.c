@@ -215,7 +215,7 @@ confirm_once(struct etcd *e, const char *name, const char *owner,
 		return result;
 	term = e->term;
 	result = etcdview_look(e, view, name, deadline);
-	*one = term == e->term && term != 0;
+	*one = term == e->term;
 	return result;
 }
 
