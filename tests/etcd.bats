@@ -359,6 +359,12 @@ lease_of() {
 	printf '%x\n' "$id"
 }
 
+# The header of an answer of now.
+header() {
+	ctl endpoint status -w json |
+	    sed -E 's/.*"raft_term":([0-9]+).*/{"raft_term":"\1"}/'
+}
+
 # lost TEXT: the run ends with 79 and says why.
 lost() {
 	assert_ends 79 "$holder"
@@ -399,7 +405,8 @@ lost() {
 		holder -t 120s
 		id=$((16#$(lease_of)))
 		printf 'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%s\n' \
-		    "{\"result\":{\"header\":{},\"ID\":\"$id\"$ttl}}" >gone
+		    "{\"result\":{\"header\":$(header),\"ID\":\"$id\"$ttl}}" \
+		    >gone
 		order "answer $PWD/gone /v3/lease/keepalive"
 		lost 'ran out'
 		rm relay
@@ -412,7 +419,8 @@ lost() {
 
 	with_relay
 	holder -t 120s -r 500ms
-	body="{\"result\":{\"ID\":\"$((16#$(lease_of)))\",\"TTL\":\"120\"}}"
+	body="{\"result\":{\"header\":$(header),\"ID\":\"$(\
+	    )$((16#$(lease_of)))\",\"TTL\":\"120\"}}"
 	printf 'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s' \
 	    "${#body}" "$body" >alive
 	for _ in 1 2 3 4 5; do
