@@ -63,13 +63,14 @@ bound(int64_t at, int status, const char *text)
 	    text);
 }
 
+/* Tries until limit; a library that does not come back has until bound_at. */
 static enum leaserun_result
 release(struct giveback *g, const struct leaserun_end *end, int64_t limit,
-    int status)
+    int64_t bound_at, int status)
 {
 	enum leaserun_result result;
 
-	bound(time_add(limit, ATTEMPT_MIN), status, end->once_key == NULL ?
+	bound(time_add(bound_at, ATTEMPT_MIN), status, end->once_key == NULL ?
 	    "leaserun: the lease could not be released in time, it runs out "
 	    "by itself\n" : unrecorded);
 	result = store_release(g->store, g->lease, end, limit);
@@ -153,8 +154,10 @@ record_success(struct giveback *g, const struct leaserun_end *end)
 			limit = time_add(now, ATTEMPT_MAX);
 		/* The other half is for a renewal, if that comes to nothing. */
 		spell = is_over ? limit - now : (limit - now) / 2;
-		result = release(g, end, time_add(now, time_earlier(spell,
-		    RELEASE_BOUND)), exited_with(EXIT_UNRECORDED));
+		limit = time_earlier(limit, time_add(now, RELEASE_BOUND));
+		result = release(g, end, time_earlier(limit,
+		    time_add(now, spell)), limit,
+		    exited_with(EXIT_UNRECORDED));
 		if (result == LEASERUN_LOST)
 			return look_for_record(g, end->once_key);
 		if (result != LEASERUN_UNAVAILABLE &&
@@ -241,16 +244,18 @@ giveback(struct giveback *g, int status)
 {
 	struct leaserun_end end = make_end(g, status);
 	enum leaserun_result result;
-	int64_t now = now_ns();
+	int64_t now = now_ns(), limit;
 
 	if (end.once_key != NULL)
 		result = record_success(g, &end);
 	else if (now >= g->deadline) {
 		tell_expiry(g);
 		return status;
-	} else
-		result = release(g, &end, time_earlier(time_add(now,
-		    RELEASE_BOUND), g->deadline), status);
+	} else {
+		limit = time_earlier(time_add(now, RELEASE_BOUND),
+		    g->deadline);
+		result = release(g, &end, limit, limit, status);
+	}
 	status = tell_result(g, &end, result, status);
 	bound(time_add(now_ns(), RELEASE_BOUND), status, NULL);
 	return status;

@@ -210,6 +210,8 @@ finish(struct guard *g)
 	/* The lease is still good, and to be released. */
 	if (g->reason < END_KEEPER)
 		relay_continue(&g->relay, 0);
+	else
+		g->relay.nudge_at = TIME_NEVER;
 }
 
 /* The command was not started. */
@@ -221,6 +223,7 @@ fail(struct guard *g, int error, enum link_failure failure)
 	atomic_store(&g->page->failed, (int)failure + 1);
 	atomic_store(&g->page->done, 1);
 	tell(g, LINK_FAILED, error, failure, 0, 0);
+	relay_continue(&g->relay, 0);
 }
 
 /* First at every wake-up: a thaw or a flood must not put it off. */
@@ -253,6 +256,10 @@ check_deadline(struct guard *g)
 		if (now >= g->retry_at)
 			kill_spell(g);
 		break;
+	case DONE:
+		if (now >= g->relay.nudge_at)
+			relay_continue(&g->relay, 0);
+		break;
 	default:	/* nothing is due */
 		break;
 	}
@@ -276,6 +283,9 @@ arm_timer(struct guard *g)
 		break;
 	case KILLING:
 		at = g->retry_at;
+		break;
+	case DONE:
+		at = g->relay.nudge_at;
 		break;
 	default:	/* nothing is due */
 		break;
@@ -441,8 +451,11 @@ wait_for_events(struct guard *g)
 static bool
 is_over(const struct guard *g)
 {
-	return g->link == -1 ? g->state == DONE || g->state == WAITING :
-	    g->state == DONE && !g->job->leave_leftovers;
+	if (g->link == -1)
+		return g->state == DONE || g->state == WAITING;
+	/* A keeper that is about to stop has to be continued. */
+	return g->state == DONE && !g->job->leave_leftovers &&
+	    g->relay.nudge_at == TIME_NEVER;
 }
 
 int

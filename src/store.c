@@ -218,7 +218,7 @@ acquire(struct store *st, const struct leaserun_request *request,
 			continue;
 		/* Held when it was heard last, but it may be ours by now. */
 		if (is_held_at_last(st, limit, now_ns())) {
-			abandon(st, conf->conflict_exit_code);
+			st->is_unsure = true;
 			return LEASERUN_HELD;
 		}
 		if (st->is_held && failing_at <= st->heard_at)
@@ -340,7 +340,8 @@ store_acquire(struct store *st, const struct keeper_setup *s,
 	if (result == LEASERUN_INTERRUPTED)
 		refused(st, st->leave == EXIT_INTERNAL ? REFUSED_INTERNAL :
 		    REFUSED_INTERRUPTED, *status);
-	if (result == LEASERUN_INTERRUPTED || result == LEASERUN_UNAVAILABLE)
+	if (result == LEASERUN_INTERRUPTED || result == LEASERUN_UNAVAILABLE ||
+	    st->is_unsure)
 		abandon(st, *status);
 	return false;
 }

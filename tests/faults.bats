@@ -57,7 +57,7 @@ first_runs() {
 }
 
 @test "keeper frozen while the job ends, and past the lease: says so" {
-	first --events e -- ticks=5
+	first --events e -- ticks=50
 	wait_until 10 ticking 1
 	kill -STOP "$first"
 	second
@@ -951,6 +951,19 @@ spoilt_while_releasing() {
 	assert_equal "$(lines start)" 1
 }
 
+@test "wait that runs out, and the lease is not given back in time: says so" {
+	first -- cleanup=1
+	wait_until 10 ticking 1
+	script acquire drop by second
+	script abandon hang
+	second --wait 4s -E 0 --complain-after 1s --events e
+	kill -TERM "$first"
+	assert_ends 0 "$first"
+	assert_ends 75 "$second"
+	file_has second "has been blocked by"
+	file_has e '"reason":"blocked"'
+}
+
 # The first request was done; the next holder is not meant by the second.
 @test "revoke whose answer is lost: asked again, of the same holder" {
 	local -a store=("${FAKE[@]:0:4}") option
@@ -1308,10 +1321,17 @@ assert_not_run_again() {
 	assert_not_run_again
 }
 
+@test "recording takes more than half of what is left: it is recorded" {
+	script release slow 3700 once
+	done_first -t 6s -- ticks=2
+	assert_ends 0 "$first"
+	assert_recorded 1
+}
+
 @test "recording fails for a while, a renewal takes a while: the lease is kept" {
 	script release unavailable
-	script renew slow 260
-	done_first -r 800ms -g 100ms -- ticks=40
+	script renew slow 650
+	done_first -t 5s -r 2s -g 250ms -- ticks=40
 	wait_until 10 called release first unavailable
 	done_second
 	wait_until 20 calls_reach renew first ok 4

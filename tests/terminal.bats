@@ -786,7 +786,7 @@ setting_is() {
 		kill -CONT "$job"
 		kill -STOP "$job"
 		wait_until 20 is_stopped "$keeper"
-		is_stopped "$job"
+		wait_until 20 is_stopped "$job"
 		kill -CONT "$job"
 		wait_until 20 is_running "$keeper"
 		is_running "$job"
@@ -820,6 +820,22 @@ setting_is() {
 	wait_until 20 is_gone "$keeper"
 	run "$LEASERUN" status "$N"
 	assert_contains "$output" "free"
+	assert_contains "$output" "exit 137 "
+}
+
+@test "a keeper that stops too late, for a command that is killed, goes on" {
+	shell
+	type_line '"$L" run "$N" -- "$J" -x 8 log'
+	ready
+	bg strace -qq -o trace -e trace=kill -e inject=kill:delay_enter=500000 \
+	    -p "$keeper"
+	wait_until 20 eval '[ "$(awk "/^TracerPid/ { print \$2 }" \
+	    "/proc/$keeper/status")" -ne 0 ]'
+	kill -STOP "$job"
+	wait_until 20 grep -q SIGSTOP trace
+	kill -KILL "$job"
+	wait_until 20 is_gone "$keeper"
+	run "$LEASERUN" status "$N"
 	assert_contains "$output" "exit 137 "
 }
 
