@@ -20,7 +20,7 @@ struct store {
 	bool		 is_alone;	/* the guard is gone, and its link */
 	bool		 is_outer;	/* held by a run that we are part of */
 	bool		 is_held;	/* holder is filled in */
-	bool		 is_unsure;	/* no answer to the last try of a wait */
+	bool		 is_unsure;	/* the last try had no answer */
 	struct leaserun_entry holder;
 	int64_t		 heard_at;	/* the store last answered */
 	int64_t		 wait_since;
