@@ -11,11 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../src/record.h"
 #include "fileadmin.h"
-#include "fileinfo.h"
 #include "filelock.h"
 
 #define FLOOR_FILE	".floor"
+/* An init that is at work; nanoseconds. */
+#define INIT_LOOK	INT64_C(10000000)
+#define INIT_BOUND	INT64_C(2000000000)
 
 void
 filesay(const struct filereport *report, enum leaserun_verdict verdict,
@@ -48,24 +51,56 @@ floor_fail(const struct filedir *dir, enum record_state state)
 	return LEASERUN_MISCONFIGURED;
 }
 
+static bool
+is_init_at_work(const struct filedir *dir, int dirfd)
+{
+	bool busy = false, queued;
+	struct filelock lock;
+
+	if (filelock_open(&lock, dir, dirfd, FLOOR_FILE) != LEASERUN_OK)
+		return false;
+	filelock_test(lock.fd, &busy, &queued);
+	filelock_close(&lock);
+	return busy;
+}
+
+/* What an init is just about to write is not damaged. */
+static enum leaserun_result
+read_floor(const struct filedir *dir, int dirfd, int fd, uint64_t *floor)
+{
+	const struct leaserun_host *host = dir->host;
+	int64_t limit = host->now() + INIT_BOUND;
+	enum leaserun_result result = LEASERUN_OK;
+	struct record record;
+	int at_rest = 0;
+
+	while (result == LEASERUN_OK) {
+		if (record_read(fd, &record) == -1)
+			return filedir_fail(dir, "read", FLOOR_FILE, errno);
+		if (record.state == RECORD_GOOD || record.state == RECORD_NEW) {
+			*floor = record.number;
+			return LEASERUN_OK;
+		}
+		/* One may have come and gone since. */
+		if (at_rest == 2 || host->now() >= limit)
+			return floor_fail(dir, record.state);
+		at_rest = is_init_at_work(dir, dirfd) ? 0 : at_rest + 1;
+		result = host->wait(host, NULL, 0, host->now() + INIT_LOOK);
+	}
+	return result;
+}
+
 enum leaserun_result
 fileadmin_floor(const struct filedir *dir, int dirfd, uint64_t *floor)
 {
 	enum leaserun_result result;
-	struct fileinfo info;
 	int fd;
 
 	*floor = 0;
 	result = filedir_file(dir, dirfd, FLOOR_FILE, false, &fd);
 	if (result != LEASERUN_OK || fd == -1)
 		return result;
-	if (fileinfo_read(fd, &info) == -1)
-		result = filedir_fail(dir, "read", FLOOR_FILE, errno);
-	else if (info.record.state != RECORD_GOOD &&
-	    info.record.state != RECORD_NEW)
-		result = floor_fail(dir, info.record.state);
-	else
-		*floor = info.record.number;
+	result = read_floor(dir, dirfd, fd, floor);
 	close(fd);
 	return result;
 }

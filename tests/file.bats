@@ -800,6 +800,18 @@ stopped_with() {
 	file_has .doctor.lock.out "lock: works"
 }
 
+@test "a floor that is just being written is not damaged" {
+	local init
+
+	ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 bg strace -qq -o trace \
+	    -e trace=fdatasync -e inject=fdatasync:delay_enter=500000 \
+	    "$LEASERUN" init --raise-token 1900000000000
+	init=$!
+	wait_until 20 test -s trace
+	assert_equal "$(token)" 1900000000001
+	assert_ends 0 "$init"
+}
+
 @test "doctor: locks that are granted and do not hold" {
 	status=0
 	ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0 strace -qq -o trace \
