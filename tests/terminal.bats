@@ -756,16 +756,21 @@ setting_is() {
 	assert_contains "$output" "exit 8 "
 }
 
-@test "a keeper that stops too late, for a command that goes on, goes on" {
-	shell
-	type_line '"$L" run "$N" -- "$J" -x 8 log'
-	ready
+# The command is stopped; the keeper is just about to follow, and takes its time.
+stop_late() {
 	bg strace -qq -o trace -e trace=kill -e inject=kill:delay_enter=500000 \
 	    -p "$keeper"
 	wait_until 20 eval '[ "$(awk "/^TracerPid/ { print \$2 }" \
 	    "/proc/$keeper/status")" -ne 0 ]'
 	kill -STOP "$job"
 	wait_until 20 grep -q SIGSTOP trace
+}
+
+@test "a keeper that stops too late, for a command that goes on, goes on" {
+	shell
+	type_line '"$L" run "$N" -- "$J" -x 8 log'
+	ready
+	stop_late
 	kill -CONT "$job"
 	prompt 147
 	wait_until 20 is_running "$keeper"
@@ -827,12 +832,7 @@ setting_is() {
 	shell
 	type_line '"$L" run "$N" -- "$J" -x 8 log'
 	ready
-	bg strace -qq -o trace -e trace=kill -e inject=kill:delay_enter=500000 \
-	    -p "$keeper"
-	wait_until 20 eval '[ "$(awk "/^TracerPid/ { print \$2 }" \
-	    "/proc/$keeper/status")" -ne 0 ]'
-	kill -STOP "$job"
-	wait_until 20 grep -q SIGSTOP trace
+	stop_late
 	kill -KILL "$job"
 	wait_until 20 is_gone "$keeper"
 	run "$LEASERUN" status "$N"
